@@ -1,0 +1,1 @@
+"""What the Makefile calls: exports from the lock, and the closing line of the tests."""
