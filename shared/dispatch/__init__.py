@@ -1,0 +1,1 @@
+"""Dispatch: a durable, event-sourced record of every training job, and its supervision."""

@@ -1,0 +1,1 @@
+"""What is written: header, control intents, facts, evidence, and their strict codec. Pure."""
