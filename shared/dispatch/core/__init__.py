@@ -1,0 +1,1 @@
+"""What it means: fold, project, settled and next. Pure; no clock is read and nothing is done."""

@@ -1,0 +1,176 @@
+"""The derived predicates of the protocol (§5), one small function for each rule.
+
+Deadlines and negative evidence are judged by a Find's `taken_at`; windows that start at a sight
+start at its `seen_at`. Skew is added once to each.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from dispatch.core.job import Job
+from dispatch.core.parts import Attempt, AttemptState, Call, CallKind, CallState, SchedulerObject
+from dispatch.record.header import Declarations
+from dispatch.record.names import Capability
+
+
+def skewed(deadline: datetime, declared: Declarations) -> datetime:
+    """Return the first time at which every clock is past a deadline."""
+    return deadline + timedelta(seconds=declared.clock_skew_s)
+
+
+def past_deadline(taken_at: datetime, deadline: datetime, declared: Declarations) -> bool:
+    """Return whether a Find began late enough to be negative evidence about a call."""
+    return taken_at >= skewed(deadline, declared)
+
+
+def call_deadline(job: Job, now: datetime) -> datetime:
+    """Return the last moment at which a call recorded now can take effect."""
+    return now + timedelta(seconds=job.declarations.call_bound_s)
+
+
+def absence_counts(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether a Find began after the object was recorded, so that its absence counts."""
+    return taken_at > skewed(known.recorded_at, declared)
+
+
+def windows_until(known: SchedulerObject, declared: Declarations) -> list[datetime]:
+    """Return the ends of the windows in which something of an object may still execute."""
+    window = timedelta(seconds=declared.node_loss_window_s)
+    starts = (node_lost_from(known), hazard_from(known))
+    return [skewed(start + window, declared) for start in starts if start is not None]
+
+
+def node_lost_from(known: SchedulerObject) -> datetime | None:
+    """Return when the node-loss window of an object's latest run starts, if it has one."""
+    return known.run.lost_at
+
+
+def hazard_from(known: SchedulerObject) -> datetime | None:
+    """Return when the window of an earlier run that may still execute starts, if there is one."""
+    return known.hazard_from
+
+
+def stopped(known: SchedulerObject, now: datetime, declared: Declarations) -> bool:
+    """Return whether an object has ended and all its windows are over."""
+    return known.ended and all(now >= end for end in windows_until(known, declared))
+
+
+def saved_from(known: SchedulerObject, declared: Declarations) -> datetime | None:
+    """Return from when on a Find can prove an end to have been saved; None while there is none."""
+    seen = known.run.ended_seen_at
+    return None if seen is None else seen + timedelta(seconds=declared.save_window_s)
+
+
+def saved(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether the scheduler can't forget an object's end any more (save window)."""
+    start = saved_from(known, declared)
+    return start is not None and taken_at >= start
+
+
+def stopped_and_saved(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether an end counts for closing a submission, judged on a Find begun then."""
+    return stopped(known, taken_at, declared) and saved_for_closing(known, taken_at, declared)
+
+
+def saved_for_closing(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether the save window is over, for closing a submission."""
+    return saved(known, taken_at, declared)
+
+
+def saved_for_settling(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether the save window is over, for settling."""
+    return saved(known, taken_at, declared)
+
+
+def opened_for_good(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether no crash of the scheduler can undo any more that an object was opened.
+
+    Until then a hold that it is in again may be the gate that we opened (save window).
+    """
+    if known.run.held or known.opened_at is None:
+        return False
+    window = declared.save_window_s
+    return window == 0 or taken_at >= known.opened_at + timedelta(seconds=window)
+
+
+def hold_may_land(job: Job, ref: str) -> bool:
+    """Return whether a hold call on an object is open."""
+    return any(call.kind is CallKind.HOLD and call.ref == ref for call in open_calls(job))
+
+
+def undisposed_foreign(job: Job) -> list[SchedulerObject]:
+    """Return the foreign objects that aren't ended, gone or abandoned (protocol §5)."""
+    strangers = (job.objects[ref] for ref in job.strangers)
+    return [one for one in strangers if not one.ended and not one.abandoned]
+
+
+def holding_restarts(declared: Declarations) -> bool:
+    """Return whether holding a running object restarts it on this cluster."""
+    return declared.can(Capability.HOLD_RUNNING)
+
+
+def acts_as_requeue(call: Call, declared: Declarations) -> bool:
+    """Return whether an open call may raise an ended object."""
+    return call.kind is CallKind.REQUEUE or holding_restarts(declared)
+
+
+def open_calls(job: Job) -> list[Call]:
+    """Return the calls that may still land."""
+    return [call for call in job.calls if call.state is CallState.OPEN]
+
+
+def open_requeue_calls(job: Job) -> list[Call]:
+    """Return the open calls that may start something again."""
+    return [call for call in open_calls(job) if acts_as_requeue(call, job.declarations)]
+
+
+def attempt_closed(attempt: Attempt) -> bool:
+    """Return whether an attempt is refused, unmatched or abandoned."""
+    return attempt.state in (
+        AttemptState.REFUSED,
+        AttemptState.UNMATCHED,
+        AttemptState.ABANDONED,
+    )
+
+
+def submission_closed(job: Job, n: int, taken_at: datetime) -> bool:
+    """Return whether nothing of submission `n` can start or run any more, as of a Find."""
+    return submission_open_because(job, n, taken_at) is None
+
+
+def submission_open_because(job: Job, n: int, taken_at: datetime) -> str | None:
+    """Return why submission `n` isn't closed, or None if it is (protocol §5)."""
+    submission = job.submissions[n - 1]
+    declared = job.declarations
+    if submission.canonical is not None:
+        known = job.objects[submission.canonical]
+        if canonical_released_from_closing(known) or stopped_and_saved(known, taken_at, declared):
+            return None
+        return f"its canonical object {known.ref} isn't verified stopped"
+    for attempt in job.attempts_of(n):
+        if attempt_closed(attempt):
+            continue
+        if attempt.state is AttemptState.UNKNOWN:
+            return f"attempt {n}.{attempt.a} may still land"
+        for known in job.objects_of(n):
+            if known.a != attempt.a or known.abandoned:
+                continue
+            if not stopped_and_saved(known, taken_at, declared):
+                return f"object {known.ref} isn't verified stopped"
+    return None
+
+
+def canonical_released_from_closing(known: SchedulerObject) -> bool:
+    """Return whether a person vouched for a canonical object, so that it blocks nothing."""
+    return known.abandoned
+
+
+def never_executed(known: SchedulerObject) -> bool:
+    """Return whether a gated object can't have run: never released, never seen to run."""
+    return (
+        known.released_at is None
+        and not known.run.executed
+        and known.run.restarts == 0
+        and known.run.r == 1
+    )

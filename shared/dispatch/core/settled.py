@@ -1,0 +1,64 @@
+"""The settled predicate, with its reasons (seed, "Settling"; protocol §5)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from dispatch.core import rules
+from dispatch.core.job import Job
+from dispatch.core.parts import AttemptState, CallState
+from dispatch.record.names import UnmatchedPolicy
+
+
+def unsettled_because(job: Job, taken_at: datetime, now: datetime) -> list[str]:
+    """Return why a job can't be settled on a complete Find begun at `taken_at`; empty if it can.
+
+    That the Find was complete and that all its objects are recorded is the caller's word.
+    """
+    reasons: list[str] = []
+    if job.ending is None:
+        reasons.append("there is no outcome")
+    reasons += _calls(job, taken_at)
+    reasons += _objects(job, taken_at, now)
+    reasons += _attempts(job)
+    return reasons
+
+
+def _calls(job: Job, taken_at: datetime) -> list[str]:
+    declared = job.declarations
+    return [
+        f"the {call.kind} call on {call.ref} may still land"
+        for call in job.calls
+        if call.state is CallState.OPEN
+        and rules.acts_as_requeue(call, declared)
+        and not rules.past_deadline(taken_at, call.deadline, declared)
+    ]
+
+
+def _objects(job: Job, taken_at: datetime, now: datetime) -> list[str]:
+    declared = job.declarations
+    reasons = []
+    for known in job.objects.values():
+        if known.abandoned:
+            continue
+        if known.foreign:
+            if not known.ended:
+                reasons.append(f"foreign object {known.ref} isn't disposed")
+        elif not known.ended:
+            reasons.append(f"object {known.ref} was last seen {known.run.state}")
+        elif not rules.stopped(known, now, declared):
+            reasons.append(f"object {known.ref} may still execute somewhere")
+        elif not rules.saved_for_settling(known, taken_at, declared):
+            reasons.append(f"the end of {known.ref} is too fresh to be safe from a crash")
+    return reasons
+
+
+def _attempts(job: Job) -> list[str]:
+    manual = job.header.unmatched is UnmatchedPolicy.MANUAL
+    reasons = []
+    for attempt in job.attempts.values():
+        if attempt.state is AttemptState.UNKNOWN:
+            reasons.append(f"attempt {attempt.n}.{attempt.a} may still land")
+        elif manual and attempt.state is AttemptState.UNMATCHED:
+            reasons.append(f"attempt {attempt.n}.{attempt.a} is unmatched and waits for a person")
+    return reasons
