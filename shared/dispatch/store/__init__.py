@@ -1,0 +1,1 @@
+"""Where records are kept: the contracts, and the stores that keep them."""
