@@ -1,0 +1,1 @@
+"""Who runs the work: one contract, one folder for each scheduler."""

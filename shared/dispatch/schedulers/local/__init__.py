@@ -1,0 +1,1 @@
+"""A one-machine cluster that runs a job's processes for real, and survives its supervisor."""

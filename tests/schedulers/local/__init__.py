@@ -1,0 +1,1 @@
+"""The one-machine cluster, with real processes."""
