@@ -1,0 +1,308 @@
+"""One sweep: a cluster's shard, or the jobs that a message names, served with one look (§7).
+
+Depths of a look: a *glance* tells what changed; an *evidence* Find is taken only when some job is
+due, and at a slow beat. A job whose objects look the same, whose revision is unchanged and whose
+time hasn't come is skipped without reading its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+from itertools import islice
+
+from dispatch.core.job import Job
+from dispatch.core.next import next_steps
+from dispatch.core.steps import Append
+from dispatch.errors import DispatchError, SchedulerUnavailable, StoreUnavailable
+from dispatch.record.evidence import Found, Glance
+from dispatch.record.names import ENDED_STATES
+from dispatch.schedulers.scheduler import KeepsEvidence, Scheduler
+from dispatch.store.records import ClusterHealth, Due, Quiet, Store
+from dispatch.supervisor.execute import target_of
+from dispatch.supervisor.loop import Ended, Passed, Supervisor
+
+BUILD = "1"
+"""The protocol build; a hint left by another build is looked at again."""
+
+MASS_LOSS_LEAST = 5
+"""Known live objects below which a loss is never called a mass loss."""
+
+MASS_LOSS_SAMPLE = 200
+"""Open jobs whose known live objects are looked for in every complete Find."""
+
+MAX_REFS = 40
+"""Objects of one job that its quiet hint remembers; a job with more is always looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """How often an evidence Find is taken though nothing seems to have changed.
+
+    Attributes:
+        evidence_every_s: Seconds between evidence Finds of a cluster.
+        accepted_s: Seconds for which a person's word that a loss is real holds.
+    """
+
+    evidence_every_s: int = 600
+    accepted_s: int = 3_600
+
+
+@dataclass(slots=True)
+class Swept:
+    """What one sweep did.
+
+    Attributes:
+        cluster: Which cluster.
+        looked_at: Open jobs in the index.
+        passes: What was done for each job that was due.
+        left: Jobs that time didn't suffice for.
+        finds: Evidence Finds taken.
+        error: Why nothing, or not everything, could be learnt.
+        mass_loss: Why a Find was not believed.
+        found: The last Find that was believed.
+    """
+
+    cluster: str
+    looked_at: int = 0
+    passes: list[Passed] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    finds: int = 0
+    error: str | None = None
+    mass_loss: str | None = None
+    found: Found | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeper:
+    """Serves one cluster; holds no state between sweeps.
+
+    Attributes:
+        store: Records, agenda and health.
+        scheduler: The cluster.
+        clock: Reads the time, UTC.
+        by: Who the facts are written by.
+        time_left: Seconds until this process must be done.
+        beat: How often to look closely.
+    """
+
+    store: Store
+    scheduler: Scheduler
+    clock: Callable[[], datetime]
+    by: str
+    time_left: Callable[[], float]
+    beat: Beat = Beat()
+
+    def sweep(
+        self,
+        cluster: str,
+        jobs: Sequence[str] | None = None,
+        *,
+        shard: int = 0,
+        shards: int = 1,
+    ) -> Swept:
+        """Serve the jobs that are due; those named, or all open ones of the shard.
+
+        No error of the store or the scheduler is raised: what couldn't be learnt is in the
+        answer and in the cluster's health, and nothing is concluded from it.
+        """
+        swept = Swept(cluster)
+        health = None
+        try:
+            health = self.store.get_health(cluster)
+            glance = self.scheduler.glance()
+            swept.mass_loss = self._identity_trouble(health, glance.identity)
+            if swept.mass_loss is None:
+                due = self._due(swept, glance, health, jobs, (shard, shards))
+                self._serve(swept, glance, health, due)
+        except SchedulerUnavailable as error:
+            swept.error = str(error)
+        except StoreUnavailable as error:
+            swept.error = str(error)
+            return swept
+        self._report(swept, health)
+        return swept
+
+    # --- what is due ------------------------------------------------------------------------
+
+    def _due(
+        self,
+        swept: Swept,
+        glance: Glance,
+        health: ClusterHealth | None,
+        jobs: Sequence[str] | None,
+        shard: tuple[int, int],
+    ) -> list[Due]:
+        if jobs is not None:
+            return [Due(job_id, -1, None) for job_id in dict.fromkeys(jobs)]
+        slow = self._slow_beat(health)
+        every = list(self.store.open_jobs(swept.cluster, shard=shard[0], shards=shard[1]))
+        swept.looked_at = len(every)
+        return [one for one in every if slow or not self._is_quiet(one, glance)]
+
+    def _slow_beat(self, health: ClusterHealth | None) -> bool:
+        if health is None or health.last_complete_find is None:
+            return True
+        every = timedelta(seconds=self.beat.evidence_every_s)
+        return self.clock() >= health.last_complete_find + every
+
+    def _is_quiet(self, due: Due, glance: Glance) -> bool:
+        quiet = due.quiet
+        if quiet is None or quiet.build != BUILD or quiet.revision != due.revision:
+            return False
+        if quiet.wait_until is not None and self.clock() >= quiet.wait_until:
+            return False
+        return quiet.digest == digest(quiet.refs, glance)
+
+    # --- serving ----------------------------------------------------------------------------
+
+    def _serve(
+        self, swept: Swept, glance: Glance, health: ClusterHealth | None, due: list[Due]
+    ) -> None:
+        if not due:
+            return
+        again = self._round(swept, glance, health, due)
+        if again and self.time_left() > 2:
+            self._round(swept, glance, health, [Due(job_id, -1, None) for job_id in again])
+
+    def _round(
+        self, swept: Swept, glance: Glance, health: ClusterHealth | None, due: list[Due]
+    ) -> list[str]:
+        """Serve these jobs with one Find; return those that met a conflict."""
+        found = self._found(swept, health)
+        supervisor = Supervisor(self.store, self.scheduler, self.clock, self.by, self.time_left)
+        conflicts = []
+        for index, one in enumerate(due):
+            if self.time_left() <= 2:
+                swept.left += [rest.job_id for rest in due[index:]]
+                break
+            passed = supervisor.supervise(one.job_id, found.discovery(one.job_id))
+            swept.passes.append(passed)
+            if passed.ended is Ended.CONFLICT:
+                conflicts.append(one.job_id)
+            self._settle_down(passed, glance, found)
+        return conflicts
+
+    def _found(self, swept: Swept, health: ClusterHealth | None) -> Found:
+        swept.finds += 1
+        found = self.scheduler.find()
+        if not found.complete:
+            swept.error = found.error or "the Find wasn't complete"
+        swept.mass_loss = self._identity_trouble(health, found.identity) or self._mass_loss(
+            health, found
+        )
+        if swept.mass_loss is None:
+            swept.found = found
+            return found
+        return replace(found, complete=False, by_job={}, error=swept.mass_loss)
+
+    def _settle_down(self, passed: Passed, glance: Glance, found: Found) -> None:
+        """Leave the hint that saves the next look, and let go of evidence that is recorded."""
+        job = passed.job
+        if job is None:
+            return
+        if isinstance(self.scheduler, KeepsEvidence):
+            self._acknowledge(self.scheduler, job, found)
+        if passed.ended is not Ended.IDLE or passed.next is None or not found.complete:
+            return
+        if job.settled_at is not None and not passed.next.waiting:
+            self.store.close(job.job_id)
+            return
+        if passed.troubles or len(job.objects) > MAX_REFS:
+            return
+        refs = tuple(job.objects)
+        live = tuple(ref for ref, known in job.objects.items() if not known.ended)
+        if any(ref not in glance.tokens for ref in live):
+            # Started since the glance, or ended since: no later glance need differ from this one.
+            return
+        if self._due_by_a_fresh_look(job, found):
+            return
+        until = passed.next.wait_until
+        quiet = Quiet(job.revision, refs, digest(refs, glance), until, BUILD, live)
+        self.store.set_quiet(job.job_id, quiet)
+
+    def _due_by_a_fresh_look(self, job: Job, found: Found) -> bool:
+        """Return whether there is something to commit as soon as the same is seen again.
+
+        A window that ended between the look and now is over for everybody's `now`, so nothing
+        waits for it, but not for that look's `taken_at`.
+        """
+        now = self.clock()
+        again = replace(found.discovery(job.job_id), taken_at=now, seen_at=now)
+        upcoming = next_steps(job, again, now, by=self.by)
+        return any(isinstance(step, Append) for step in upcoming.steps)
+
+    def _acknowledge(self, keeper: KeepsEvidence, job: Job, found: Found) -> None:
+        ended = [
+            target_of(job, one.ref)
+            for one in found.by_job.get(job.job_id, ())
+            if one.state in ENDED_STATES and one.ref in job.objects and job.objects[one.ref].ended
+        ]
+        if not ended:
+            return
+        try:
+            keeper.acknowledge(ended)
+        except DispatchError:
+            return  # repeatable: the next sweep asks again
+
+    # --- losing many at once ----------------------------------------------------------------
+
+    def _accepted(self, health: ClusterHealth | None) -> bool:
+        if health is None or health.loss_accepted_at is None:
+            return False
+        until = health.loss_accepted_at + timedelta(seconds=self.beat.accepted_s)
+        return self.clock() < until
+
+    def _identity_trouble(self, health: ClusterHealth | None, identity: str) -> str | None:
+        if health is None or health.identity is None or health.identity == identity:
+            return None
+        if self._accepted(health):
+            return None
+        return f"another cluster answers: {identity}, not {health.identity}; nothing is concluded"
+
+    def _mass_loss(self, health: ClusterHealth | None, found: Found) -> str | None:
+        """Return why a complete Find isn't believed: it loses most known live objects at once."""
+        if not found.complete or self._accepted(health):
+            return None
+        shown = {one.ref for group in found.by_job.values() for one in group}
+        sample = islice(self.store.open_jobs(found.cluster), MASS_LOSS_SAMPLE)
+        known = [ref for one in sample if one.quiet is not None for ref in one.quiet.live]
+        lost = [ref for ref in known if ref not in shown]
+        if len(known) < MASS_LOSS_LEAST or 2 * len(lost) <= len(known):
+            return None
+        return f"{len(lost)} of {len(known)} known live objects are missing; nothing is concluded"
+
+    # --- health -----------------------------------------------------------------------------
+
+    def _report(self, swept: Swept, before: ClusterHealth | None) -> None:
+        found = swept.found
+        whole = found is not None and found.complete
+        escalations = dict(before.escalations) if before is not None else {}
+        if swept.mass_loss is not None:
+            escalations["mass_loss"] = swept.mass_loss
+        elif whole:
+            escalations.pop("mass_loss", None)
+        last = before.last_complete_find if before is not None else None
+        identity = before.identity if before is not None else None
+        if found is not None and whole:
+            last, identity = found.taken_at, found.identity
+        self.store.put_health(
+            ClusterHealth(
+                cluster=swept.cluster,
+                supervisor=self.by,
+                last_tick=self.clock(),
+                last_complete_find=last,
+                last_error=swept.error or swept.mass_loss,
+                identity=identity,
+                escalations=tuple(sorted(escalations.items())),
+                loss_accepted_at=before.loss_accepted_at if before is not None else None,
+            )
+        )
+
+
+def digest(refs: Iterable[str], glance: Glance) -> str:
+    """Return a digest of what a glance shows of these objects; it changes when one does."""
+    text = "\n".join(f"{ref}={glance.tokens.get(ref, '')}" for ref in sorted(refs))
+    return sha256(text.encode()).hexdigest()[:32]
