@@ -1,0 +1,1 @@
+"""The one-machine stack: the functions' own handlers, fed without an AWS account."""

@@ -1,0 +1,427 @@
+"""The API: an HTTP API's events in, records read and intents appended, answers and problems out.
+
+The actor comes from the authorizer, never from the body. No fact is written here and no scheduler
+is asked about jobs; only output is read from one, where it can be.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from pydantic import BaseModel
+
+from dispatch import api
+from dispatch.api.gateway import Query, Refused, actor_of, body_of, header_of, query_of
+from dispatch.api.routes import HTML_TYPE, ROUTES, Route
+from dispatch.core.fold import fold
+from dispatch.core.job import Job
+from dispatch.core.project import Staleness, project
+from dispatch.errors import (
+    CallerError,
+    DispatchError,
+    IdempotencyConflict,
+    InvalidRequest,
+    JobNotFound,
+    JobTombstoned,
+    RecordRefused,
+    SchedulerUnavailable,
+    Unsupported,
+)
+from dispatch.operator import Submit, Submitted, job_id_of
+from dispatch.record.codec import decode_header, spec_digest
+from dispatch.record.export import export_lines
+from dispatch.record.view import View
+from dispatch.store.records import ClusterHealth, Listed
+from dispatch.supervisor.execute import target_of
+from dispatch.wiring import Wiring, from_settings
+
+Event = dict[str, Any]
+Handler = Callable[[Event, Any], dict[str, Any]]
+
+MAX_SUMMARIES = 100
+_PATHS = tuple((route, route.path.replace("{", "<").replace("}", ">")) for route in ROUTES)
+
+
+class Api:
+    """What each route does; one instance serves a whole process.
+
+    Args:
+        wiring: Where store, clusters and operator come from.
+        actor: Tells who calls from an event.
+    """
+
+    def __init__(self, wiring: Wiring, actor: Callable[[Mapping[str, Any]], str]) -> None:
+        self._wiring = wiring
+        self._actor = actor
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def submit(self, event: Event, query: Query) -> Response[str]:
+        """Create a job, or give back the one that the key stands for."""
+        by = self._actor(event)
+        key = header_of(event, api.IDEMPOTENCY_HEADER)
+        if not key:
+            raise InvalidRequest("the header is missing", field=api.IDEMPOTENCY_HEADER)
+        request = api.parse_submit(body_of(event))
+        try:
+            made = self._wiring.operator.submit(self._wanted(key, request), by=by)
+        except IdempotencyConflict:
+            raise
+        except CallerError:
+            # The same key gives the same job back, whatever became of clusters and ancestors.
+            standing = self._standing(key, request)
+            if standing is None:
+                raise
+            made = standing
+        answer = api.SubmittedAnswer(
+            job_id=made.job_id, created=made.created, generation=made.generation
+        )
+        where = {"Location": f"/jobs/{made.job_id}"}
+        return _json(answer, HTTPStatus.CREATED if made.created else HTTPStatus.OK, where)
+
+    def _wanted(self, key: str, request: api.SubmitRequest) -> Submit:
+        cluster = self._wiring.clusters.named(request.cluster)
+        refused = self._wiring.lint(cluster.name, request.spec)
+        if refused:
+            raise InvalidRequest("; ".join(refused), field="spec")
+        retries, unmatched = request.start_retries, request.unmatched
+        return Submit(
+            idempotency_key=key,
+            spec=request.spec,
+            plan=request.plan or cluster.plan,
+            declarations=self._wiring.declarations(cluster.name),
+            start_retries=cluster.start_retries if retries is None else retries,
+            unmatched=unmatched or cluster.unmatched,
+            supersedes=request.supersedes,
+        )
+
+    def _standing(self, key: str, request: api.SubmitRequest) -> Submitted | None:
+        """Return the job that a key stands for already; None if there is none to be read.
+
+        Raises:
+            IdempotencyConflict: It has another spec.
+        """
+        job_id = job_id_of(key)
+        try:
+            view = self._wiring.store.read(job_id)
+            header = decode_header(view.header, job=job_id)
+        except (CallerError, RecordRefused):
+            return None
+        if header.spec_digest != spec_digest(request.spec):
+            raise IdempotencyConflict(f"the key {key!r} stands for another spec", job=job_id)
+        return Submitted(job_id, created=False, generation=header.lineage.generation)
+
+    def intend(self, event: Event, query: Query, job_id: str) -> Response[str]:
+        """Record what a person wants."""
+        by = self._actor(event)
+        request = api.parse_intent(body_of(event), job=job_id)
+        receipt = self._wiring.operator.intend(
+            job_id,
+            request.kind,
+            intent_id=request.id,
+            by=by,
+            reason=request.reason,
+            target=request.target,
+        )
+        return _json(api.ReceiptAnswer.model_validate(receipt))
+
+    def tombstone(self, event: Event, query: Query, job_id: str) -> Response[str]:
+        """Mark a settled record for removal."""
+        self._actor(event)
+        self._wiring.operator.tombstone(job_id)
+        return Response(status_code=HTTPStatus.NO_CONTENT, content_type=None, body="")
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def status(self, event: Event, query: Query, job_id: str) -> Response[str]:
+        """Fold the record and project it without a discovery."""
+        self._actor(event)
+        now = self._wiring.edges.clock()
+        job = fold(self._wiring.store.read(job_id), now)
+        health = self._wiring.store.get_health(job.declarations.cluster)
+        status = project(job, None, now, staleness=_staleness(health))
+        return _json(api.status_of(status, job.header, now))
+
+    def history(self, event: Event, query: Query, job_id: str) -> Response[str]:
+        """Show a page of the entries as they are stored."""
+        self._actor(event)
+        after = query.number("after", 0, most=10**9)
+        limit = query.number("limit", 1000, least=1, most=1000)
+        view = self._wiring.store.read(job_id)
+        refused: RecordRefused | None = None
+        try:
+            fold(view, self._wiring.edges.clock())
+        except RecordRefused as error:
+            refused = error
+        return _json(api.history_of(view, refused, after=after, limit=limit))
+
+    def export(self, event: Event, query: Query, job_id: str) -> Response[str]:
+        """Give the record as JSON lines, cut where an answer would grow too large."""
+        self._actor(event)
+        after = query.number("after", 0, most=10**9)
+        view = self._wiring.store.read(job_id)
+        lines: list[str] = []
+        size, last = 0, after
+        headers = {"Dispatch-Revision": str(view.revision)}
+        for place, line in enumerate(export_lines(view, after=after)):
+            size += len(line.encode()) + 1
+            if lines and size > api.MAX_ANSWER_BYTES:
+                headers[api.NEXT_HEADER] = str(last)
+                break
+            lines.append(line + "\n")
+            last = after + place + (0 if after == 0 else 1)
+        return Response(
+            status_code=HTTPStatus.OK,
+            content_type=api.EXPORT_TYPE,
+            body="".join(lines),
+            headers=dict(headers),
+        )
+
+    def list(self, event: Event, query: Query) -> Response[str]:
+        """List jobs from the index, with summaries from their records where asked."""
+        self._actor(event)
+        summary = query.flag("summary") or False
+        most = MAX_SUMMARIES if summary else 1000
+        page = self._wiring.store.list(
+            settled=query.flag("settled"),
+            cluster=query.text("cluster"),
+            limit=query.number("limit", 100, least=1, most=most),
+            cursor=query.text("cursor"),
+        )
+        lines = tuple(
+            api.ListedAnswer.model_validate(one).model_copy(
+                update={"summary": self._summary(one) if summary else None}
+            )
+            for one in page.items
+        )
+        return _json(api.ListingAnswer(jobs=lines, cursor=page.cursor))
+
+    def _summary(self, line: Listed) -> api.SummaryAnswer | None:
+        if line.tombstoned:
+            return None
+        now = self._wiring.edges.clock()
+        try:
+            view = self._wiring.store.read(line.job_id)
+        except (JobNotFound, JobTombstoned):
+            return None
+        except RecordRefused as refused:
+            return api.SummaryAnswer(refusal=api.refusal_of(refused))
+        try:
+            job = fold(view, now)
+        except RecordRefused as refused:
+            return api.SummaryAnswer(name=_name(view), refusal=api.refusal_of(refused))
+        status = project(job, None, now)
+        answer = api.SummaryAnswer.model_validate(status)
+        return answer.model_copy(update={"created_by": job.header.created_by})
+
+    def logs(self, event: Event, query: Query, job_id: str) -> Response[str]:
+        """Read a piece of an object's output from its cluster."""
+        self._actor(event)
+        offset = query.number("offset", 0, most=2**53)
+        limit = query.number("limit", 65_536, least=1, most=api.MAX_LOG_BYTES)
+        job = fold(self._wiring.store.read(job_id), self._wiring.edges.clock())
+        ref = query.text("ref") or _latest_ref(job)
+        if ref not in job.objects:
+            raise InvalidRequest(f"no object {ref!r} is recorded", job=job_id, field="ref")
+        cluster = job.declarations.cluster
+        try:
+            piece = self._wiring.scheduler(cluster).output(
+                target_of(job, ref), offset=offset, limit=limit
+            )
+        except ImportError as error:
+            # Only the worker carries the client of every cluster.
+            raise Unsupported(f"the API can't speak to cluster {cluster}: {error}") from error
+        return _json(
+            api.LogsAnswer(
+                job_id=job_id,
+                ref=ref,
+                text=piece.text,
+                next_offset=piece.next_offset,
+                ended=piece.ended,
+            )
+        )
+
+    def clusters(self, event: Event, query: Query) -> Response[str]:
+        """Name the clusters and say how their supervision goes."""
+        self._actor(event)
+        answers = []
+        for one in self._wiring.clusters.clusters:
+            answers.append(
+                api.ClusterAnswer(
+                    name=one.name,
+                    adapter=one.adapter,
+                    declarations=self._wiring.declarations(one.name),
+                    plan=one.plan,
+                    start_retries=one.start_retries,
+                    unmatched=one.unmatched,
+                    health=_health(self._wiring.store.get_health(one.name)),
+                )
+            )
+        return _json(api.ClustersAnswer(clusters=tuple(answers)))
+
+    def whoami(self, event: Event, query: Query) -> Response[str]:
+        """Say who the authorizer takes the caller for."""
+        return _json(api.WhoamiAnswer(actor=self._actor(event)))
+
+    # --- the document -------------------------------------------------------------------------
+
+    def openapi(self, event: Event, query: Query) -> Response[str]:
+        """Give the OpenAPI document."""
+        from dispatch.api.openapi import document_text
+
+        return Response(HTTPStatus.OK, api.JSON_TYPE, document_text())
+
+    def page(self, event: Event, query: Query) -> Response[str]:
+        """Give the document as a page."""
+        from dispatch.api.openapi import PAGE_HEADERS, page
+
+        return Response(HTTPStatus.OK, HTML_TYPE, page(), headers=dict(PAGE_HEADERS))
+
+
+def _staleness(health: ClusterHealth | None) -> Staleness | None:
+    if health is None:
+        return None
+    return Staleness(
+        health.supervisor, health.last_tick, health.last_complete_find, health.last_error
+    )
+
+
+def _health(health: ClusterHealth | None) -> api.HealthAnswer | None:
+    if health is None:
+        return None
+    return api.HealthAnswer(
+        supervisor=health.supervisor,
+        last_tick=health.last_tick,
+        last_complete_find=health.last_complete_find,
+        last_error=health.last_error,
+        identity=health.identity,
+        escalations=dict(health.escalations),
+        loss_accepted_at=health.loss_accepted_at,
+    )
+
+
+def _name(view: View) -> str | None:
+    try:
+        return decode_header(view.header, job=view.job_id).spec.name
+    except RecordRefused:
+        return None
+
+
+def _latest_ref(job: Job) -> str:
+    """Return the object whose output a person means when asking for a job's."""
+    if job.canonical is not None:
+        return job.canonical.ref
+    for submission in reversed(job.submissions):
+        if submission.canonical is not None:
+            return submission.canonical
+    raise SchedulerUnavailable("nothing has run yet, so there is no output", job=job.job_id)
+
+
+def _json(
+    answer: BaseModel, status: HTTPStatus = HTTPStatus.OK, headers: dict[str, str] | None = None
+) -> Response[str]:
+    return Response(
+        status_code=status,
+        content_type=api.JSON_TYPE,
+        body=api.answer_text(answer),
+        headers=dict(headers or {}),
+    )
+
+
+def _problem(problem: api.Problem, log: logging.Logger) -> Response[str]:
+    if problem.status >= 500:
+        log.warning("problem %s: %s", problem.code, problem.detail)
+    headers = {"Retry-After": str(api.RETRY_AFTER_S)} if problem.status in (503, 504) else {}
+    return Response(
+        status_code=problem.status,
+        content_type=api.PROBLEM_TYPE,
+        body=api.answer_text(problem),
+        headers=dict(headers),
+    )
+
+
+# --- the handler ------------------------------------------------------------------------------
+
+
+def make_handler(
+    wiring: Wiring,
+    log: logging.Logger,
+    *,
+    actor: Callable[[Mapping[str, Any]], str] = actor_of,
+) -> Handler:
+    """Return the handler of HTTP API events.
+
+    Args:
+        wiring: Where store, clusters and operator come from.
+        log: For what people who run this should see.
+        actor: Tells who calls; the authorizer's word by default.
+    """
+    resolver = APIGatewayHttpResolver()
+    routes = Api(wiring, actor)
+    for route, path in _PATHS:
+        _register(resolver, route, path, getattr(routes, route.name))
+
+    def broke(error: Exception) -> Response[str]:
+        log.error("a request failed in a way that nobody foresaw", exc_info=error)
+        return _problem(api.http_problem(500, "something failed here; it was logged"), log)
+
+    on = resolver.exception_handler
+    on(Refused)(lambda refused: _problem(refused.problem, log))
+    on(DispatchError)(lambda error: _problem(api.problem_of(error), log))
+    on(Exception)(broke)
+
+    @resolver.not_found
+    def _lost(_: Exception) -> Response[str]:
+        event = resolver.current_event
+        return _problem(_no_route(event.http_method, event.path), log)
+
+    def handle(event: Event, context: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = resolver.resolve(event, context)
+        return answer
+
+    return handle
+
+
+def _register(
+    resolver: APIGatewayHttpResolver, route: Route, path: str, action: Callable[..., Response[str]]
+) -> None:
+    known = frozenset(route.query)
+
+    def answer(**parts: str) -> Response[str]:
+        event: Event = resolver.current_event.raw_event
+        return action(event, query_of(event, known), **parts)
+
+    resolver.route(path, method=route.method)(answer)
+
+
+def _no_route(method: str, path: str) -> api.Problem:
+    """Return why no route answers: the path is wrong, or only the method is."""
+    asked = path.split("/")
+    allowed = [
+        route.method
+        for route in ROUTES
+        for parts in [route.path.split("/")]
+        if len(parts) == len(asked)
+        and all(a if p == "{job_id}" else p == a for p, a in zip(parts, asked, strict=True))
+    ]
+    if allowed:
+        return api.http_problem(405, f"{path} answers {', '.join(allowed)}, not {method}")
+    return api.http_problem(404, f"there is no {path}")
+
+
+@cache
+def _started() -> Handler:
+    from aws_lambda_powertools import Logger
+
+    logger: Any = Logger(service="intents")
+    return make_handler(from_settings(), logger)
+
+
+def handler(event: Event, context: Any) -> dict[str, Any]:
+    """Answer one request; the dependencies are made at the first."""
+    return _started()(event, context)

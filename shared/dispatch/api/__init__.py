@@ -1,0 +1,103 @@
+"""What goes over the wire: requests, answers and problems. Models only; no framework, no I/O.
+
+Requests are strict: an unknown field is refused. Answers may gain fields, so whoever reads one
+ignores what it doesn't know. docs/reference/api.md is the page for people.
+"""
+
+from __future__ import annotations
+
+from dispatch.api.answers import (
+    answer_text,
+    entry_of,
+    history_of,
+    refusal_of,
+    status_of,
+)
+from dispatch.api.models import (
+    API_VERSION,
+    EXPORT_TYPE,
+    IDEMPOTENCY_HEADER,
+    JSON_TYPE,
+    MAX_ANSWER_BYTES,
+    MAX_BODY_BYTES,
+    MAX_LOG_BYTES,
+    NEXT_HEADER,
+    PROBLEM_TYPE,
+    Answer,
+    ClusterAnswer,
+    ClustersAnswer,
+    EntryAnswer,
+    EscalationAnswer,
+    HealthAnswer,
+    HistoryAnswer,
+    IntentRequest,
+    ListedAnswer,
+    ListingAnswer,
+    LogsAnswer,
+    Problem,
+    ReceiptAnswer,
+    RefusalAnswer,
+    StalenessAnswer,
+    StatusAnswer,
+    SubmitRequest,
+    SubmittedAnswer,
+    SummaryAnswer,
+    WaitingAnswer,
+    WhoamiAnswer,
+)
+from dispatch.api.problems import (
+    CODES,
+    RETRY_AFTER_S,
+    STATUS,
+    http_problem,
+    problem_of,
+)
+from dispatch.api.requests import (
+    parse_intent,
+    parse_submit,
+)
+
+__all__ = [
+    "API_VERSION",
+    "CODES",
+    "EXPORT_TYPE",
+    "IDEMPOTENCY_HEADER",
+    "JSON_TYPE",
+    "MAX_ANSWER_BYTES",
+    "MAX_BODY_BYTES",
+    "MAX_LOG_BYTES",
+    "NEXT_HEADER",
+    "PROBLEM_TYPE",
+    "RETRY_AFTER_S",
+    "STATUS",
+    "Answer",
+    "ClusterAnswer",
+    "ClustersAnswer",
+    "EntryAnswer",
+    "EscalationAnswer",
+    "HealthAnswer",
+    "HistoryAnswer",
+    "IntentRequest",
+    "ListedAnswer",
+    "ListingAnswer",
+    "LogsAnswer",
+    "Problem",
+    "ReceiptAnswer",
+    "RefusalAnswer",
+    "StalenessAnswer",
+    "StatusAnswer",
+    "SubmitRequest",
+    "SubmittedAnswer",
+    "SummaryAnswer",
+    "WaitingAnswer",
+    "WhoamiAnswer",
+    "answer_text",
+    "entry_of",
+    "history_of",
+    "http_problem",
+    "parse_intent",
+    "parse_submit",
+    "problem_of",
+    "refusal_of",
+    "status_of",
+]

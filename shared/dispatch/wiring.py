@@ -1,0 +1,406 @@
+"""The composition root: the only module that names concrete stores and adapters.
+
+Everything is built on first use and kept; what a process never asks for is never imported. So
+`kubernetes` is loaded only where an EKS cluster is spoken to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import SystemRandom
+from threading import RLock
+from typing import TypeVar, assert_never
+from uuid import uuid4
+
+from pydantic import BaseModel, ValidationError
+
+from dispatch.clusters import Cluster, Clusters, parse_clusters
+from dispatch.errors import BadConfiguration, DispatchError, SchedulerUnavailable, TryLater
+from dispatch.events import Bus
+from dispatch.messages import WorkQueue
+from dispatch.operator import Operator
+from dispatch.record.codec import canonical, refusal
+from dispatch.record.header import Declarations, Spec
+from dispatch.schedulers.scheduler import Scheduler
+from dispatch.settings import Settings, from_environment
+from dispatch.store.records import Store
+
+_Block = TypeVar("_Block", bound=BaseModel)
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """Return the time, aware and UTC."""
+    return datetime.now(UTC)
+
+
+def fresh_token() -> str:
+    """Return a commit's token, unique for ever."""
+    return str(uuid4())
+
+
+def pause(k: int) -> None:
+    """Wait a little before try `k`, longer each time, never twice the same."""
+    time.sleep(SystemRandom().uniform(0, min(1.0, 0.02 * 2**k)))
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Where time and chance come in.
+
+    Attributes:
+        clock: Reads the time, UTC.
+        tokens: Makes a commit's token.
+        pause: Waits before try `k`.
+        monotonic: Measures spans, seconds.
+    """
+
+    clock: Clock = utc_now
+    tokens: Callable[[], str] = fresh_token
+    pause: Callable[[int], None] = pause
+    monotonic: Callable[[], float] = time.monotonic
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What was built, and when the clusters' document was last read."""
+
+    store: Store | None = None
+    clusters: Clusters | None = None
+    text: str | None = None
+    read_at: datetime | None = None
+    refused: DispatchError | None = None
+    schedulers: dict[str, tuple[Cluster, Scheduler]] = field(default_factory=dict)
+    queue: WorkQueue | None = None
+    bus: Bus | None = None
+
+
+class Wiring:
+    """Builds what a process needs from its settings; the threads of one process may share it.
+
+    Args:
+        settings: What the environment said.
+        edges: Where time and chance come in.
+        store: Instead of the one the settings name.
+        queue: Instead of the one the settings name.
+        bus: Instead of the one the settings name.
+        opened: Makes the scheduler of a cluster, instead of its adapter.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        edges: Edges | None = None,
+        *,
+        store: Store | None = None,
+        queue: WorkQueue | None = None,
+        bus: Bus | None = None,
+        opened: Callable[[Cluster, Edges], Scheduler] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.edges = edges or Edges()
+        self._kept = _Kept(store=store, queue=queue, bus=bus)
+        self._opened = opened or _scheduler
+        self._lock = RLock()
+
+    @property
+    def store(self) -> Store:
+        """The store of the records.
+
+        Raises:
+            BadConfiguration: The settings name none.
+            StoreUnavailable: It can't be opened.
+        """
+        with self._lock:
+            if self._kept.store is None:
+                self._kept.store = _store(self.settings, self.edges)
+            return self._kept.store
+
+    @property
+    def operator(self) -> Operator:
+        """Who writes what people want."""
+        return Operator(self.store, self.edges.clock, self.edges.pause)
+
+    @property
+    def queue(self) -> WorkQueue:
+        """The queue of the work.
+
+        Raises:
+            BadConfiguration: The settings name none.
+        """
+        if self._kept.queue is None:
+            if self.settings.queue_url is None:
+                raise BadConfiguration("set DISPATCH_QUEUE_URL: where the work is queued")
+            from dispatch.aws import SqsQueue
+
+            self._kept.queue = SqsQueue(self.settings.queue_url)
+        return self._kept.queue
+
+    @property
+    def bus(self) -> Bus:
+        """The bus of the events.
+
+        Raises:
+            BadConfiguration: The settings name none.
+        """
+        if self._kept.bus is None:
+            if self.settings.event_bus is None:
+                raise BadConfiguration("set DISPATCH_EVENT_BUS: where events are published")
+            from dispatch.aws import EventBridgeBus
+
+            self._kept.bus = EventBridgeBus(self.settings.event_bus)
+        return self._kept.bus
+
+    # --- clusters -----------------------------------------------------------------------------
+
+    @property
+    def clusters(self) -> Clusters:
+        """The clusters, read again from time to time.
+
+        A document that is refused, or can't be read, leaves the last good one in force; what was
+        wrong with it is then `clusters_refused`.
+
+        Raises:
+            BadConfiguration, TryLater: There never was a good one.
+        """
+        with self._lock:
+            return self._current_clusters(self._kept, self.edges.clock())
+
+    def _current_clusters(self, kept: _Kept, now: datetime) -> Clusters:
+        every = timedelta(seconds=self.settings.clusters_every_s)
+        if kept.clusters is not None and kept.read_at is not None and now < kept.read_at + every:
+            return kept.clusters
+        try:
+            text = _document(self.settings.clusters)
+            if kept.clusters is None or text != kept.text:
+                kept.clusters = _checked(parse_clusters(text))
+                kept.text = text
+            kept.refused = None
+        except (BadConfiguration, TryLater) as error:
+            kept.refused = error
+            if kept.clusters is None:
+                raise
+        kept.read_at = now
+        return kept.clusters
+
+    @property
+    def clusters_refused(self) -> DispatchError | None:
+        """Why the clusters' document, as it stands now, isn't the one in force."""
+        return self._kept.refused
+
+    def scheduler(self, name: str) -> Scheduler:
+        """Return the adapter of a cluster; it is kept while its configuration is unchanged.
+
+        Raises:
+            UnknownCluster: There is none of that name.
+            BadConfiguration: Its adapter can't work as it is configured.
+            SchedulerUnavailable: It can't be reached to begin with.
+        """
+        with self._lock:
+            cluster = self.clusters.named(name)
+            kept = self._kept.schedulers.get(name)
+            if kept is not None and kept[0] == cluster:
+                return kept[1]
+            try:
+                built = self._opened(cluster, self.edges)
+            except ImportError as error:
+                raise BadConfiguration(
+                    f"cluster {name}: its adapter can't be loaded here: {error}"
+                ) from error
+            self._kept.schedulers[name] = (cluster, built)
+            return built
+
+    def declarations(self, name: str) -> Declarations:
+        """Return what would be recorded in a job that is created now; asks no cluster.
+
+        Raises:
+            UnknownCluster: There is none of that name.
+            BadConfiguration: What is configured doesn't fit together.
+        """
+        cluster = self.clusters.named(name)
+        return cluster.declarations.applied(_declared(cluster, lambda: self.scheduler(name)))
+
+    def lint(self, name: str, spec: Spec) -> Sequence[str]:
+        """Return what a cluster would refuse of a spec; asks no cluster.
+
+        Raises:
+            UnknownCluster: There is none of that name.
+            BadConfiguration: What is configured doesn't fit together.
+        """
+        return self.scheduler(name).lint(spec)
+
+
+def from_settings() -> Wiring:
+    """Return the wiring of a process that is configured by its environment."""
+    return Wiring(from_environment())
+
+
+# --- stores -----------------------------------------------------------------------------------
+
+
+def _store(settings: Settings, edges: Edges) -> Store:
+    if settings.sqlite is not None:
+        from dispatch.store.sqlite import SqliteRecords
+
+        return SqliteRecords(settings.sqlite, edges.tokens)
+    if settings.table is not None:
+        from dispatch.aws import dynamodb_client
+        from dispatch.store.dynamodb import DynamoRecords
+
+        client = dynamodb_client(settings.endpoint)
+        return DynamoRecords(client, settings.table, edges.tokens, pause=edges.pause)
+    raise BadConfiguration("no store is configured: neither a table nor a file")
+
+
+# --- clusters ---------------------------------------------------------------------------------
+
+
+def _document(source: str) -> str:
+    """Return the text of the clusters' document."""
+    if source.startswith("ssm:"):
+        from dispatch.aws import parameter
+
+        return parameter(source.removeprefix("ssm:"))
+    if source.startswith("file:"):
+        return _file(source.removeprefix("file:"))
+    if not source:
+        raise BadConfiguration("set DISPATCH_CLUSTERS: JSON, file:PATH or ssm:PARAMETER")
+    return source
+
+
+def _file(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfiguration(f"{path}: {error}") from error
+
+
+def secret_of(reference: str) -> str:
+    """Return the secret that a reference stands for.
+
+    Raises:
+        BadConfiguration: There is none, or such a reference can't be followed here.
+        TryLater: No answer.
+    """
+    kind, _, name = reference.partition(":")
+    match kind:
+        case "file":
+            return _file(name)
+        case "secretsmanager":
+            from dispatch.aws import secret
+
+            return secret(name)
+        case "ssm":
+            from dispatch.aws import parameter
+
+            return parameter(name)
+        case _:
+            raise BadConfiguration(f"{kind}: a cluster's own secret can't be read from there")
+
+
+def _secret_now(reference: str) -> str:
+    """Return a secret for a scheduler's call; without it nothing can be learnt or sent."""
+    try:
+        return secret_of(reference)
+    except (BadConfiguration, TryLater) as error:
+        raise SchedulerUnavailable(f"its secret can't be read: {error}") from error
+
+
+def _block(model: type[_Block], cluster: Cluster) -> _Block:
+    """Return an adapter's own block, read strictly."""
+    fields = {"name": cluster.name, **cluster.settings}
+    try:
+        return model.model_validate_json(canonical(fields))
+    except ValidationError as error:
+        refused = refusal(error)
+        where = f"settings.{refused.field}" if refused.field else "settings"
+        raise BadConfiguration(
+            f"cluster {cluster.name}: field {where!r}: {refused.reason}"
+        ) from None
+
+
+def _checked(clusters: Clusters) -> Clusters:
+    """Return the document if every adapter understands its blocks."""
+    for one in clusters.clusters:
+        match one.adapter:
+            case "local":
+                from dispatch.schedulers.local.settings import LocalCluster
+
+                _block(LocalCluster, one)
+            case "slurm":
+                from dispatch.schedulers.slurm.settings import SlurmCluster
+
+                _block(SlurmCluster, one)
+            case "eks":
+                from dispatch.schedulers.eks.settings import EksSettings
+
+                _block(EksSettings, one)
+            case _:
+                assert_never(one.adapter)
+    return clusters
+
+
+def _declared(cluster: Cluster, scheduler: Callable[[], Scheduler]) -> Declarations:
+    """Return an adapter's own declarations without loading what only its calls need."""
+    if cluster.adapter == "eks":
+        from dispatch.schedulers.eks.settings import EksSettings
+
+        return _block(EksSettings, cluster).declarations()
+    return scheduler().declare()
+
+
+def _scheduler(cluster: Cluster, edges: Edges) -> Scheduler:
+    match cluster.adapter:
+        case "local":
+            return _local(cluster, edges)
+        case "slurm":
+            return _slurm(cluster, edges)
+        case "eks":
+            return _eks(cluster, edges)
+        case _:
+            assert_never(cluster.adapter)
+
+
+def _local(cluster: Cluster, edges: Edges) -> Scheduler:
+    from dispatch.schedulers.local.adapter import LocalScheduler
+    from dispatch.schedulers.local.request import Limits
+    from dispatch.schedulers.local.settings import LocalCluster
+
+    block = _block(LocalCluster, cluster)
+    return LocalScheduler(
+        Path(block.spool),
+        block.name,
+        edges.clock,
+        retention_s=block.retention_s,
+        limits=Limits(processes=block.processes, gpus=block.gpus, cgroups=block.cgroups),
+    )
+
+
+def _slurm(cluster: Cluster, edges: Edges) -> Scheduler:
+    from dispatch.schedulers.slurm.cluster import SlurmScheduler
+    from dispatch.schedulers.slurm.rest import Rest
+    from dispatch.schedulers.slurm.settings import SlurmCluster
+    from dispatch.schedulers.slurm.tokens import MintedTokens, SiteTokens, Tokens
+
+    block = _block(SlurmCluster, cluster)
+    sign_in = block.sign_in
+    reference = sign_in.secret
+    tokens: Tokens
+    if sign_in.kind == "hs256":
+        key = sign_in.key
+        tokens = MintedTokens(lambda: key(_secret_now(reference)), edges.clock)
+    else:
+        tokens = SiteTokens(lambda: _secret_now(reference), edges.clock)
+    return SlurmScheduler(block, Rest(block, tokens, monotonic=edges.monotonic), clock=edges.clock)
+
+
+def _eks(cluster: Cluster, edges: Edges) -> Scheduler:
+    from dispatch.schedulers.eks.cluster import EksCluster
+    from dispatch.schedulers.eks.settings import EksSettings
+
+    return EksCluster(_block(EksSettings, cluster), edges.clock)
