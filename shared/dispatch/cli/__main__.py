@@ -1,0 +1,5 @@
+"""`python -m dispatch.cli` is `dispatch`."""
+
+from dispatch.cli import main
+
+main()

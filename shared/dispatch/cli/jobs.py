@@ -1,0 +1,193 @@
+"""`dispatch status`, `watch` and `logs`: one job, now and as it goes on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from dispatch.api import StatusAnswer
+from dispatch.cli import options
+from dispatch.cli.connect import client
+from dispatch.cli.exits import outcome_code
+from dispatch.cli.screen import Screen, screen
+from dispatch.client import Client, Until, WaitedTooLong, asks, over, settled
+from dispatch.narrate.words import duration
+
+
+class Goal(StrEnum):
+    """What a watch ends at."""
+
+    SETTLED = "settled"
+    OUTCOME = "outcome"
+    PERSON = "person"
+
+
+_GOALS: dict[Goal, Until] = {Goal.SETTLED: settled, Goal.OUTCOME: over, Goal.PERSON: asks}
+
+
+def add(app: typer.Typer) -> None:
+    """Add `status`, `watch` and `logs`."""
+    app.command()(status)
+    app.command()(watch)
+    app.command()(logs)
+
+
+def status(
+    job: options.Job,
+    *,
+    url: options.Url = None,
+    json_: options.Json = False,
+    utc: options.Utc = False,
+) -> None:
+    """Say what a job is doing and what it waits for."""
+    shown = screen(machine=json_, utc=utc)
+    with client(url) as to:
+        answer = to.get(job)
+    if json_:
+        shown.json(answer)
+        return
+    shown.pairs(_pairs(answer, shown))
+
+
+def _pairs(answer: StatusAnswer, shown: Screen) -> dict[str, str | None]:
+    tell = shown.reader
+    pairs: dict[str, str | None] = {
+        "job": f"{answer.job_id} “{answer.name}”",
+        "cluster": answer.cluster,
+        "state": _state(answer),
+        "desired": str(answer.desired),
+        "submitted": f"{tell.time(answer.created_at)} by {answer.created_by}"
+        if answer.created_at
+        else None,
+        "run": _run(answer),
+        "holds": ", ".join(answer.holds),
+        "pending": answer.pending_reason,
+    }
+    waiting = [
+        one.detail + (f", {tell.until(one.until)}" if one.until else "")
+        for one in answer.waiting_for
+    ]
+    pairs["waiting for"] = "\n".join(waiting)
+    pairs["people were told"] = "\n".join(
+        f"{tell.time(one.at)} [{one.code}] {one.detail}" for one in answer.escalations
+    )
+    pairs["not settled"] = "\n".join(answer.unsettled)
+    pairs["settled"] = tell.time(answer.settled_at) if answer.settled_at else None
+    if answer.evidence_age_s is not None and answer.settled_at is None:
+        pairs["evidence"] = f"seen {duration(timedelta(seconds=answer.evidence_age_s))} ago"
+    health = answer.stale_since
+    if health is not None and answer.settled_at is None:
+        last = "never" if health.last_tick is None else tell.ago(health.last_tick)
+        failed = f"; the last look failed: {health.last_error}" if health.last_error else ""
+        pairs["looked after"] = f"{last}{failed}"
+    return pairs
+
+
+def _state(answer: StatusAnswer) -> str:
+    if answer.outcome is None:
+        cause = f" ({answer.cause})" if answer.cause else ""
+        return f"{answer.state}{cause}"
+    parts = [str(part) for part in (answer.cause,) if part]
+    if answer.exit_code is not None:
+        parts.append(f"exit code {answer.exit_code}")
+    if answer.signal:
+        parts.append(f"signal {answer.signal}")
+    told = f" ({', '.join(parts)})" if parts else ""
+    return f"{answer.outcome}{told}"
+
+
+def _run(answer: StatusAnswer) -> str | None:
+    if not answer.submission:
+        return None
+    told = f"submission {answer.submission}, attempt {answer.attempt}"
+    if answer.run:
+        told += f", run {answer.run}"
+    if answer.nodes:
+        told += f" on {', '.join(answer.nodes)}"
+    return told + (f"\n{answer.ref}" if answer.ref else "")
+
+
+def watch(
+    job: options.Job,
+    *,
+    until: Annotated[
+        Goal, typer.Option("--until", help="settled; outcome; or person: over, or someone is asked")
+    ] = Goal.SETTLED,
+    timeout: Annotated[
+        int | None, typer.Option("--timeout", min=1, help="Give up waiting after so many seconds.")
+    ] = None,
+    exit_status: Annotated[
+        bool,
+        typer.Option("--exit-status", help="0 succeeded, 10 failed, 11 cancelled, 12 no outcome."),
+    ] = False,
+    url: options.Url = None,
+    json_: options.Json = False,
+    utc: options.Utc = False,
+) -> None:
+    """Follow a job until it is settled, a line for each change."""
+    shown = screen(machine=json_, utc=utc)
+    limit = None if timeout is None else timedelta(seconds=timeout)
+    last: StatusAnswer | None = None
+    with client(url) as to:
+        try:
+            for answer in to.watch(job, timeout=limit):
+                _change(answer, last, shown)
+                last = answer
+                if _GOALS[until](answer):
+                    break
+        except WaitedTooLong:
+            if not exit_status or last is None:
+                raise
+    if exit_status and last is not None:
+        raise typer.Exit(int(outcome_code(last.outcome)))
+
+
+def _change(answer: StatusAnswer, before: StatusAnswer | None, shown: Screen) -> None:
+    if shown.machine:
+        shown.json(answer)
+        return
+    said = _said(answer)
+    if before is None or said != _said(before):
+        shown.line(f"{shown.reader.time(datetime.now(UTC))}  {said}")
+        shown.out.file.flush()
+
+
+def _said(answer: StatusAnswer) -> str:
+    if answer.settled_at is not None:
+        return f"{_state(answer)}, settled"
+    parts = [f"{_state(answer)}, not settled yet" if answer.outcome else _state(answer)]
+    if answer.nodes and answer.outcome is None:
+        parts.append(f"on {', '.join(answer.nodes)}")
+    parts += [one.detail for one in answer.waiting_for[:1]]
+    return "; ".join(parts)
+
+
+def logs(
+    job: options.Job,
+    *,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job is over.")
+    ] = False,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Bytes to leave out.")] = 0,
+    url: options.Url = None,
+) -> None:
+    """Print what a job wrote, where its cluster can read that."""
+    shown = screen()
+    with client(url) as to:
+        for text in to.follow(job, offset=offset) if follow else _pieces(to, job, offset):
+            shown.out.file.write(text)
+            shown.out.file.flush()
+
+
+def _pieces(to: Client, job: str, offset: int) -> list[str]:
+    """Return what is there now, and say so where nothing is."""
+    texts = []
+    while True:
+        piece = to.logs(job, offset=offset)
+        texts.append(piece.text)
+        if piece.next_offset == offset:
+            return texts
+        offset = piece.next_offset

@@ -1,0 +1,73 @@
+"""`dispatch list`: the jobs there are."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from dispatch.api import ListedAnswer
+from dispatch.cli import options
+from dispatch.cli.connect import client
+from dispatch.cli.screen import Screen, screen
+
+
+def add(app: typer.Typer) -> None:
+    """Add `list`."""
+    app.command("list")(list_jobs)
+
+
+def list_jobs(
+    *,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="Settled ones too.")] = False,
+    settled: Annotated[bool, typer.Option("--settled", help="Only settled ones.")] = False,
+    cluster: Annotated[str | None, typer.Option("--cluster", "-c")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most how many.")] = 100,
+    url: options.Url = None,
+    json_: options.Json = False,
+    utc: options.Utc = False,
+) -> None:
+    """List jobs, oldest first; those that aren't settled, unless you say otherwise."""
+    shown = screen(machine=json_, utc=utc)
+    wanted = None if all_ else settled
+    with client(url) as to:
+        found = list(islice(to.jobs(settled=wanted, cluster=cluster, summary=True), limit + 1))
+    more = len(found) > limit
+    if json_:
+        for one in found[:limit]:
+            shown.json(one)
+    elif found:
+        rows = [_row(one, shown) for one in found[:limit]]
+        shown.table(("JOB", "NAME", "CLUSTER", "STATE", "CREATED", "BY"), rows)
+    else:
+        shown.note("no jobs" if all_ else "no such jobs; --all shows settled ones too")
+    if more:
+        shown.note(f"there are more than {limit}; see them with --limit")
+
+
+def _row(line: ListedAnswer, shown: Screen) -> tuple[str, ...]:
+    told = line.summary
+    name, by = ("", "") if told is None else (told.name or "?", told.created_by or "")
+    return (
+        line.job_id,
+        name,
+        line.cluster,
+        _state(line),
+        shown.reader.time(line.created_at),
+        by,
+    )
+
+
+def _state(line: ListedAnswer) -> str:
+    told = line.summary
+    if line.tombstoned:
+        return "tombstoned"
+    if told is None:
+        return "settled" if line.settled_at else "open"
+    if told.refusal is not None:
+        return f"unreadable: entry {told.refusal.entry}, {told.refusal.rule}"
+    if told.outcome is None:
+        return f"{told.state} ({', '.join(told.holds)})" if told.holds else str(told.state)
+    cause = f" ({told.cause})" if told.cause is not None else ""
+    return f"{told.outcome}{cause}" + ("" if line.settled_at else ", not settled")
