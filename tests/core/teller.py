@@ -1,4 +1,4 @@
-"""Tells a history as text: what a person wanted, what a look showed, what was written and called."""
+"""Tells a history as text: what was wanted, what a look showed, what was written and called."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def entry_text(entry: Entry) -> str:
         return f"{entry.kind} {entry.id}"
     if isinstance(entry, Observed):
         return "observed " + "; ".join(shown(one) for one in entry.objects)
-    words = [entry.fact]
+    words: list[str] = [entry.fact]
     for name in type(entry).model_fields:
         value = getattr(entry, name)
         if name in ("at", "by", "fact") or value is None:
@@ -71,7 +71,8 @@ def step_text(step: Step) -> str:
             return f"{type(step).__name__.lower()} {step.fact.ref}"
         case Lookup():
             return "lookup " + " ".join([*step.refs, *(f"{n}.{a}" for n, a in step.attempts)])
-    raise AssertionError(step)
+        case _:
+            raise AssertionError(step)
 
 
 class Teller:

@@ -52,6 +52,11 @@ def test_a_requeue_call_expires_by_a_sight_of_unchanged_restarts_after_its_deadl
     assert (call(late).state, call(late).final) == (EXPIRED, True)
 
 
+def test_a_requeue_call_has_not_landed_by_a_hold() -> None:
+    history = preempted().later(50).shows("o1", "pending", held=True)
+    assert call(history).state is OPEN
+
+
 def test_a_requeue_call_is_judged_by_when_the_find_began_not_by_when_it_was_seen() -> None:
     history = preempted().later(AFTER + 50)
     history.observed(history.sight("o1", "failed", cause="preempted"), taken=20 + AFTER - 1)

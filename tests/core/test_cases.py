@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -161,7 +162,7 @@ def test_starts_that_keep_failing_are_spaced_and_end_with_a_person_f36() -> None
             history.refused(1, decision.once.fact.a)
         history.later(1)
     assert len(attempts) == 4
-    assert all(later - before >= 15 for before, later in zip(attempts, attempts[1:], strict=False))
+    assert all(later - before >= 15 for before, later in pairwise(attempts))
     assert history.job().recovery is not None
 
 

@@ -148,6 +148,22 @@ def test_a_decision_is_bounded_however_much_is_to_be_said() -> None:
     assert set(decision.rows) == {"3"}
 
 
+def test_steps_that_are_left_out_are_not_taken_and_what_they_would_commit_is_not_said() -> None:
+    history = History().authorized()
+    job, look = history.job(), history.sees()
+    decision = decide(job, look, t(0), without=frozenset({Start}))
+    assert decision.idle
+    assert [type(step) for step in decision.withheld] == [Start]
+    assert decide(job, look, t(0)).withheld == ()
+
+
+def test_what_stands_beside_a_step_that_is_left_out_is_done() -> None:
+    history = History()
+    decision = decide(history.job(), history.sees(), t(0), without=frozenset({Start}))
+    assert decision.rows == ("15",)
+    assert [type(fact) for fact in decision.facts] == [facts.Authorized]
+
+
 def test_a_waiting_job_is_idle() -> None:
     history = History().running()
     decision = history.decide(history.sight())

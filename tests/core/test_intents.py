@@ -119,9 +119,9 @@ EFFECTS: dict[Situation, dict[str, Effect]] = {
         "give_up": APPLIED,
         "abandon": APPLIED,
     },
-    succeeded: {kind: NO_EFFECT for kind in KINDS} | {"abandon": APPLIED},
-    cancelled: {kind: NO_EFFECT for kind in KINDS} | {"cancel": ALREADY, "abandon": APPLIED},
-    settled: {kind: NO_EFFECT for kind in KINDS},
+    succeeded: dict.fromkeys(KINDS, NO_EFFECT) | {"abandon": APPLIED},
+    cancelled: dict.fromkeys(KINDS, NO_EFFECT) | {"cancel": ALREADY, "abandon": APPLIED},
+    settled: dict.fromkeys(KINDS, NO_EFFECT),
 }
 
 
@@ -224,12 +224,19 @@ def test_release_starts_nothing_anew_where_the_cluster_can_hold_what_runs() -> N
 def test_release_starts_nothing_anew_before_the_gate_was_opened() -> None:
     assert History().started().wants("hold").wants("release").job().resubmit is None
     assert History().authorized().wants("hold").wants("release").job().resubmit is None
+    opened_outside = History().started().later(5).shows("o1", "pending")
+    assert opened_outside.wants("hold").wants("release").job().resubmit is None
 
 
 def test_release_starts_nothing_anew_that_is_recorded_held() -> None:
     pending = History().started().released().later(9).shows("o1", "pending")
     history = pending.wants("hold").hold_call().later(9).shows("o1", "pending", held=True)
     assert history.wants("release").job().resubmit is None
+
+
+def test_release_starts_anew_what_ended_whatever_flag_it_ended_with() -> None:
+    history = History().running().wants("hold").later(9).shows("o1", "failed", held=True)
+    assert history.wants("release").job().resubmit is not None
 
 
 def test_release_starts_nothing_anew_that_succeeded() -> None:

@@ -182,6 +182,12 @@ def test_row_11_opens_the_gate_and_records_it_the_first_time_only() -> None:
     assert again.fact is None
 
 
+def test_row_11_keeps_what_is_held_for_the_plans_question() -> None:
+    history = History().ended().recovery_hold().later(5).shows("o1", "pending", restarts=1)
+    history.hold_call(run=2, restarts=1).later(5).shows("o1", "pending", restarts=1, held=True)
+    assert rows(quiet(history)) == []
+
+
 def test_row_11_lifts_our_own_landed_hold() -> None:
     history = seen_pending().wants("hold").hold_call().later(5).shows("o1", "pending", held=True)
     (step,) = quiet(history.wants("release")).steps
@@ -242,6 +248,69 @@ def test_row_11_waits_until_every_other_object_is_stopped_windows_included() -> 
     assert rows(quiet(lost)) == []
     lost.at(10 + NODE_LOSS_WINDOW_S + SKEW_S)
     assert rows(quiet(lost)) == ["11"]
+
+
+def test_row_11_waits_for_an_earlier_run_of_its_own_on_a_lost_node_f22() -> None:
+    history = History(capabilities=FULL).running().later(5)
+    history.shows("o1", "ending", cause="node_lost", lost_at=10)
+    history.wants("hold").hold_call().at(20).shows("o1", "pending", held=True)
+    history.wants("release")
+    waiting = quiet(history)
+    assert rows(waiting) == []
+    assert ("window", t(10 + NODE_LOSS_WINDOW_S + SKEW_S)) in [
+        (one.what, one.until) for one in waiting.waiting
+    ]
+    history.at(10 + NODE_LOSS_WINDOW_S + SKEW_S - 1)
+    assert rows(quiet(history)) == []
+    history.at(10 + NODE_LOSS_WINDOW_S + SKEW_S)
+    assert rows(quiet(history)) == ["11"]
+
+
+def test_row_10_waits_until_every_other_object_is_stopped() -> None:
+    history = History(capabilities=FULL, plan=plan(in_place=True), save_window_s=0)
+    two = history.authorized().attempt().shows("o1").shows("o2").canonical("o1").retired("o2")
+    two.wants("requeue").later(10)
+    assert rows(quiet(two)) == ["6"]
+    two.shows("o2", "failed", cause="node_lost", lost_at=10)
+    assert rows(quiet(two)) == []
+    assert rows(quiet(two.at(10 + NODE_LOSS_WINDOW_S + SKEW_S))) == ["10"]
+
+
+def test_row_10_waits_for_an_earlier_run_whose_end_nobody_saw() -> None:
+    history = History(capabilities=FULL, plan=plan(in_place=True), save_window_s=0).running()
+    history.at(15)
+    history.shows("o1", "running", restarts=1).wants("requeue")
+    waiting = quiet(history)
+    assert rows(waiting) == []
+    assert ("window", t(15 + NODE_LOSS_WINDOW_S + SKEW_S)) in [
+        (one.what, one.until) for one in waiting.waiting
+    ]
+    history.at(15 + NODE_LOSS_WINDOW_S + SKEW_S)
+    shown = history.sight("o1", "running", restarts=1)
+    assert rows(history.next(shown)) == ["10"]
+
+
+def test_row_11_waits_where_only_what_is_left_of_the_run_tells_of_its_lost_node() -> None:
+    history = History(capabilities=FULL).running().wants("hold").hold_call().at(20)
+    history.shows("o1", "pending", held=True, lost_at=10).wants("release")
+    shown = history.sight("o1", "pending", held=True, lost_at=10)
+    assert rows(history.next(shown)) == []
+    history.at(10 + NODE_LOSS_WINDOW_S + SKEW_S)
+    assert rows(history.next(shown)) == ["11"]
+
+
+def test_row_11_waits_for_a_run_whose_end_nobody_saw_before_a_restart() -> None:
+    history = History(capabilities=FULL).running().wants("hold").hold_call().at(20)
+    history.shows("o1", "pending", held=True, restarts=1).wants("release")
+    assert rows(quiet(history)) == []
+    history.at(20 + NODE_LOSS_WINDOW_S + SKEW_S)
+    assert rows(quiet(history)) == ["11"]
+
+
+def test_row_11_releases_at_once_what_was_suspended_with_its_nodes_alive() -> None:
+    history = History(capabilities=FULL).running().wants("hold").hold_call().at(20)
+    history.shows("o1", "pending", held=True).wants("release")
+    assert rows(quiet(history)) == ["11"]
 
 
 def test_row_11_does_not_wait_for_foreign_objects() -> None:

@@ -135,6 +135,11 @@ def test_row_6_leaves_an_object_that_is_held_already() -> None:
     assert stops(history.next(history.sight("o1", "pending", held=True))) == []
 
 
+def test_row_6_leaves_an_object_behind_the_gate_where_nothing_else_could_hold_it() -> None:
+    history = History(capabilities=(Capability.GATED_START,)).started().wants("hold")
+    assert stops(history.next(history.sight("o1", "pending", held=True))) == []
+
+
 def test_row_6_leaves_an_object_whose_canonical_is_not_chosen_yet() -> None:
     history = History().authorized().attempt().shows("o1", "running")
     assert stops(history.next(history.sight())) == []
@@ -188,6 +193,12 @@ def test_stop_failing_counts_from_when_it_was_seen_for_what_arrives_late() -> No
 def test_stop_failing_of_a_running_object_under_a_hold_counts_from_the_hold() -> None:
     history = held().later(600)
     assert told(history.next(history.sight())) == ["stop_failing/o1"]
+
+
+def test_stop_failing_under_a_hold_counts_from_the_start_of_what_began_to_run_since() -> None:
+    history = History().started().released().later(5).shows("o1", "pending").wants("hold")
+    history.later(700).shows("o1", "running", started_at=690)
+    assert told(history.next(history.sight("o1", "running", started_at=690))) == []
 
 
 def test_one_object_that_will_not_stop_is_told_at_a_time() -> None:
@@ -271,7 +282,8 @@ def test_a_hold_call_blocks_settling_only_where_holding_restarts() -> None:
 
 def test_a_landed_call_does_not_block_settling() -> None:
     history = History(capabilities=FULL).ended().requeue_call().later(5)
-    history.shows("o1", "failed", restarts=1).wants("cancel").at(25 + 300 + SKEW_S)
+    history.shows("o1", "failed", restarts=1).wants("cancel").later(SAVE_WINDOW_S)
+    assert history.now < 20 + CALL_BOUND_S
     assert reasons(history) == []
 
 

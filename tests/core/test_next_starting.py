@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from dispatch.core.job import Job
+from dispatch.core.next import next_steps
 from dispatch.core.recover import MAX_AVOIDED
-from dispatch.core.steps import Append, Next, Requeue, Start
+from dispatch.core.steps import Append, Next, Requeue, Start, Step
 from dispatch.record import fact as facts
 from dispatch.record.header import Adjust, Rule
 from dispatch.record.names import Action, Capability, Cause, Outcome, UnmatchedPolicy
@@ -67,6 +69,7 @@ def test_row_13_submits_again_once_the_submission_is_closed(action: Action) -> N
     assert quiet(history).steps == ()
     fact = authorized(quiet(history.later(1)))
     assert (fact.n, fact.trigger, fact.cause) == (2, "rec:1.1", Cause.PREEMPTED)
+    assert fact.adjust is None
     history.add(fact).job()
 
 
@@ -95,6 +98,15 @@ def test_row_13_requeues_in_place_where_plan_and_cluster_allow() -> None:
 )
 def test_row_13_requeues_by_a_new_submission_otherwise(history: History) -> None:
     assert authorized(quiet(history.later(60))).trigger == "rec:1.1"
+
+
+def test_row_13_requeues_in_place_once_every_other_object_is_stopped() -> None:
+    rule = Rule(action=Action.REQUEUE, in_place=True)
+    history = History(plan=plan(preempted=rule), capabilities=FULL)
+    two = history.authorized().attempt().shows("o1").shows("o2").canonical("o1").retired("o2")
+    two.later(10).shows("o1", "failed", cause="preempted")
+    assert rows(quiet(two)) == ["6"]
+    assert rows(quiet(two.shows("o2", "failed", cause="stopped"))) == ["13"]
 
 
 def test_row_13_requeues_nothing_in_place_that_is_gone_or_expired() -> None:
@@ -156,7 +168,9 @@ def test_row_13_waits_for_the_node_loss_window_as_of_the_find() -> None:
         lambda: preempted(Rule(action=Action.FAIL)).wants("resubmit"),
         lambda: preempted(Rule(action=Action.FAIL), FULL).requeue_call(),
         lambda: preempted(Rule(action=Action.FAIL)).hold_call(),
-        lambda: preempted(Rule(action=Action.FAIL)).shows("x", "running", n=9),
+        lambda: (
+            preempted(Rule(action=Action.FAIL)).shows("x", "running", n=9).escalated("foreign/x")
+        ),
         lambda: preempted(Rule(action=Action.FAIL)).wants("cancel"),
         lambda: History(plan=plan(Action.FAIL)).running(),
         lambda: History(plan=plan(Action.FAIL)).authorized().attempt(),
@@ -192,15 +206,26 @@ def test_row_13_simply_submits_again_what_vanished_behind_the_gate() -> None:
         lambda: History(plan=plan(Action.FAIL)).started().released(),
         lambda: History(plan=plan(Action.FAIL)).started().shows("o1", "running"),
         lambda: History(plan=plan(Action.FAIL)).started().shows("o1", "pending", restarts=1),
+        lambda: History(plan=plan(Action.FAIL)).started().shows("o1", "pending", started_at=0),
+        lambda: History(plan=plan(Action.FAIL)).started().shows("o1", "pending", exit_code=1),
         lambda: History(plan=plan(Action.FAIL)).started().wants("abandon", target="o1"),
     ],
-    ids=["no gate", "released", "ran", "restarted", "abandoned"],
+    ids=["no gate", "released", "ran", "restarted", "began", "exited", "abandoned"],
 )
 def test_row_13_asks_the_plan_about_what_may_have_run(situation: Callable[[], History]) -> None:
     history = situation().later(10)
     restarts = history.job().objects["o1"].run.restarts
     history.shows("o1", "gone", restarts=restarts).later(500)
     (step,) = quiet(history).steps
+    assert isinstance(step.facts[0], facts.OutcomeFact)  # type: ignore[union-attr]
+
+
+def test_row_13_asks_the_plan_about_what_expired_behind_the_gate_and_vanished() -> None:
+    history = History(plan=plan(Action.FAIL)).started().later(5)
+    history.shows("o1", "pending", held=True, cause="no_capacity").expired().later(5)
+    history.shows("o1", "gone", cause="no_capacity").later(60)
+    (step,) = quiet(history).steps
+    assert step.facts[0].cause is Cause.NO_CAPACITY  # type: ignore[union-attr]
     assert isinstance(step.facts[0], facts.OutcomeFact)  # type: ignore[union-attr]
 
 
@@ -236,11 +261,7 @@ def test_a_run_whose_reason_is_used_is_not_answered_twice() -> None:
         assert upcoming == []
 
 
-def _next_of(history: History, job: object) -> tuple[object, ...]:
-    from dispatch.core.job import Job
-    from dispatch.core.next import next_steps
-
-    assert isinstance(job, Job)
+def _next_of(history: History, job: Job) -> tuple[Step, ...]:
     return next_steps(job, history.sees(*as_recorded(history)), t(history.now)).steps
 
 
@@ -270,7 +291,7 @@ def test_nodes_to_avoid_gather_and_the_oldest_give_way_f36() -> None:
     rule = Rule(action=Action.RESUBMIT, avoid_node=True)
     history = preempted(rule).later(60)
     assert authorized(quiet(history)).adjust == Adjust(avoid_nodes=("n1", "n2"))
-    full = tuple(f"m{i}" for i in range(MAX_AVOIDED - 1)) + ("n1",)
+    full = (*(f"m{i}" for i in range(MAX_AVOIDED - 1)), "n1")
     history.authorized(2, "rec:1.1", cause="preempted", adjust=Adjust(avoid_nodes=full))
     history.attempt(2).replied(2, ref="o2").canonical("o2", 2).released("o2").later(10)
     history.shows("o2", "failed", n=2, cause="preempted", nodes=("n1", "n9")).later(60)
@@ -439,6 +460,11 @@ def test_without_a_gate_row_16_waits_until_every_older_object_is_stopped() -> No
     assert rows(quiet(other.at(125 + 300 + SKEW_S))) == ["16"]
 
 
+def test_without_a_gate_row_16_does_not_wait_for_foreign_objects_that_ended() -> None:
+    history = History(capabilities=UNGATED).shows("x", "failed", n=9, cause="node_lost", lost_at=0)
+    assert rows(quiet(history.escalated("foreign/x").authorized())) == ["16"]
+
+
 # --- row 17 ---------------------------------------------------------------------------------
 
 
@@ -472,6 +498,12 @@ def test_row_17_says_that_a_name_will_not_come_free() -> None:
     hold = step.facts[0]  # type: ignore[union-attr]
     assert isinstance(hold, facts.RecoveryHold)
     assert hold.cause is Cause.NAME_TAKEN
+
+
+def test_row_17_knows_that_an_abandoned_holder_that_ended_holds_no_name() -> None:
+    history = History().ended().wants("abandon", target="o1").wants("resubmit")
+    history.authorized(2, "ctl:resubmit").attempt(2).refused(2, 1, "name_taken").later(60)
+    assert rows(quiet(history)) == ["16"]
 
 
 def test_row_17_is_answered_by_a_new_submission() -> None:

@@ -188,6 +188,11 @@ def test_escalations_are_shown() -> None:
     assert [(one.key, one.detail) for one in status.escalations] == [("k", "look")]
 
 
+def test_without_a_look_it_is_judged_as_of_the_newest_evidence() -> None:
+    status = History().cancelled_and_stopped().later(600).recorded_status()
+    assert status.unsettled == ("the end of o1 is too fresh to be safe from a crash",)
+
+
 def test_a_record_without_evidence_is_judged_as_of_now() -> None:
     status = History().wants("cancel").recorded_status()
     assert status.unsettled == ()

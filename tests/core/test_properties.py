@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatch.core.decide import decide
-from dispatch.core.fold import fold, replay
+from dispatch.core.fold import fold, refold, replay
 from dispatch.core.next import next_steps
 from dispatch.core.project import project
 from dispatch.core.steps import Append
@@ -166,6 +166,19 @@ def test_every_prefix_folds_alike_for_everyone(
         job = fold(view.at(revision), t(0))
         assert job == fold(view.at(revision), t(1e7))
         assert job == replay(history.header, history.entries[:revision])
+
+
+@LIVES
+@given(HEADERS, st.lists(EVENTS, max_size=25), st.data())
+def test_folding_what_was_appended_onto_a_job_is_folding_it_all(
+    header: dict[str, Any], events: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    world = live(header, events)
+    view, now = world.history.view(), t(1e6)
+    before = fold(view.at(data.draw(st.integers(0, view.revision))), t(0))
+    untouched = deepcopy(before)
+    assert refold(before, view, now) == fold(view, now)
+    assert before == untouched
 
 
 @LIVES

@@ -91,12 +91,19 @@ def test_another_end_than_the_recorded_one_is_a_new_run(state: str, fields: dict
 def test_the_same_end_again_is_the_same_run_and_fills_in_what_was_missing() -> None:
     ended = History().running().later(10).shows("o1", "failed")
     history = ended.later(5).shows(
-        "o1", "failed", ended_at=15, exit_code=3, signal=9, nodes=("n1",), reason="killed"
+        "o1",
+        "failed",
+        started_at=12,
+        ended_at=15,
+        exit_code=3,
+        signal=9,
+        nodes=("n1",),
+        reason="killed",
     )
     run = o1(history).run
     assert run_of(history) == (1, "failed", 0)
     assert (run.exit_code, run.signal, run.nodes, run.reason) == (3, 9, ("n1",), "killed")
-    assert (run.ended_at, run.ended_seen_at) == (t(15), t(20))
+    assert (run.started_at, run.ended_at, run.ended_seen_at) == (t(12), t(15), t(20))
 
 
 def test_an_end_is_sticky_what_was_known_of_it_stays() -> None:
@@ -106,8 +113,9 @@ def test_an_end_is_sticky_what_was_known_of_it_stays() -> None:
 
 
 def test_an_end_that_is_not_shown_any_more_stays() -> None:
-    history = History().ended().later(5).shows("o1", "gone")
+    history = History().ended().later(5).shows("o1", "gone", reason="it isn't shown")
     assert run_of(history) == (1, "failed", 0)
+    assert o1(history).run.reason is None
 
 
 def test_gone_ends_a_run_without_numbering_another() -> None:
@@ -166,6 +174,13 @@ def test_a_lost_node_without_a_time_is_waited_out_from_the_sight() -> None:
     assert stopped_from(history) == 27 + NODE_LOSS_WINDOW_S + SKEW_S
 
 
+def test_an_end_that_turns_out_to_be_a_lost_node_is_waited_out() -> None:
+    history = History().running().later(10).shows("o1", "failed", cause="interrupted")
+    assert stopped_from(history) == 0
+    history.later(10).shows("o1", "failed", cause="interrupted", lost_at=14)
+    assert stopped_from(history) == 14 + NODE_LOSS_WINDOW_S + SKEW_S
+
+
 def test_the_default_of_a_lost_node_stays_the_first_sight_of_it() -> None:
     history = History().running().later(10).shows("o1", "running", cause="node_lost")
     history.later(50).shows("o1", "failed", cause="node_lost")
@@ -188,6 +203,14 @@ def test_no_hazard_when_the_earlier_runs_end_was_recorded_f21() -> None:
     preempted = History().running().later(10).shows("o1", "failed", cause="preempted")
     history = preempted.later(10).shows("o1", "failed", restarts=1)
     assert stopped_from(history) == 0
+
+
+def test_hazard_when_runs_came_and_went_that_nobody_saw() -> None:
+    """Runs 2 to 4 were requeued from outside between two looks; one was cut off and ran on."""
+    history = History().running().later(10).shows("o1", "failed", cause="preempted", restarts=1)
+    history.later(10)
+    history.observed(history.sight("o1", "failed", restarts=5), taken=30, seen=33)
+    assert stopped_from(history) == 33 + NODE_LOSS_WINDOW_S + SKEW_S
 
 
 def test_hazard_of_an_object_first_seen_restarted() -> None:

@@ -40,7 +40,7 @@ REF = "c1/4711/1767614400"
 SPEC = Spec(name="train", command=("python", "train.py"))
 WHOLE_SPEC = Spec(
     name="train-7.b",
-    script="#!/bin/sh\nexec torchrun train.py \"$@\"\n",
+    script='#!/bin/sh\nexec torchrun train.py "$@"\n',
     image="registry.example/train:7",
     env={"LR": "0.1", "EMPTY": ""},
     secrets={"TOKEN": "ssm:/train/token"},
@@ -201,9 +201,7 @@ FACTS: dict[str, facts.Fact] = {
     "fact_unmatched": facts.Unmatched(**SAID, n=1, a=1, taken_at=LATER),
     "fact_canonical": facts.Canonical(**SAID, n=1, ref=REF),
     "fact_retired": facts.Retired(**SAID, ref=REF, reason="another object is the run"),
-    "fact_expired": facts.Expired(
-        **SAID, ref=REF, cause=Cause.UNSCHEDULABLE, trigger="pend:1.1"
-    ),
+    "fact_expired": facts.Expired(**SAID, ref=REF, cause=Cause.UNSCHEDULABLE, trigger="pend:1.1"),
     "fact_released": facts.Released(**SAID, ref=REF),
     "fact_hold_call": facts.HoldCall(**SAID, ref=REF, run=1, restarts=0, deadline=LATER),
     "fact_requeue_call": facts.RequeueCall(

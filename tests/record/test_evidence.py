@@ -46,6 +46,6 @@ def test_what_a_live_look_shows_is_not_replaced_by_accounting() -> None:
 
 
 def test_a_state_is_live_or_ended() -> None:
-    assert set(ObjectState) == LIVE_STATES | ENDED_STATES
-    assert LIVE_STATES & ENDED_STATES == set()
+    assert LIVE_STATES.union(ENDED_STATES) == frozenset(ObjectState)
+    assert LIVE_STATES.isdisjoint(ENDED_STATES)
     assert ObjectState.GONE in ENDED_STATES

@@ -40,7 +40,7 @@ def manifest() -> dict[str, str]:
 
 def stored(name: str) -> Envelope:
     body = (FOLDER / f"{name}.json").read_bytes().decode()
-    return Envelope(SCHEMAS[name.split("_")[0]], body)
+    return Envelope(SCHEMAS[name.partition("_")[0]], body)
 
 
 def decoded(name: str) -> Any:
@@ -65,9 +65,7 @@ def missing_goldens(request: pytest.FixtureRequest) -> None:
 
 
 def test_every_golden_has_the_bytes_it_was_written_with() -> None:
-    there = {
-        path.stem: sha256(path.read_bytes()).hexdigest() for path in FOLDER.glob("*.json")
-    }
+    there = {path.stem: sha256(path.read_bytes()).hexdigest() for path in FOLDER.glob("*.json")}
     assert there == manifest()
     assert there
 

@@ -97,9 +97,7 @@ def test_the_order_of_keys_does_not_matter_to_the_digest() -> None:
 
 
 def test_a_plan_answers_every_cause() -> None:
-    plan = Plan(
-        default=Rule(action=Action.HOLD), causes={Cause.TIMEOUT: Rule(action=Action.FAIL)}
-    )
+    plan = Plan(default=Rule(action=Action.HOLD), causes={Cause.TIMEOUT: Rule(action=Action.FAIL)})
     assert plan.rule(Cause.TIMEOUT).action is Action.FAIL
     for cause in set(Cause) - {Cause.TIMEOUT}:
         assert plan.rule(cause).action is Action.HOLD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -80,7 +81,12 @@ FIELDS: list[tuple[str, str, str, str]] = [
         body_of(FACTS["fact_observed"]).replace('"held"', '"colour": 1, "held"', 1),
     ),
     ("a naive time", "time_naive", "at", body_of(ATTEMPT, at="2026-01-05T12:00:00")),
-    ("a time of another zone", "time_not_utc", "at", body_of(ATTEMPT, at="2026-01-05T12:00:00+01:00")),
+    (
+        "a time of another zone",
+        "time_not_utc",
+        "at",
+        body_of(ATTEMPT, at="2026-01-05T12:00:00+01:00"),
+    ),
     ("a time in words", "time_malformed", "at", body_of(ATTEMPT, at="yesterday")),
     ("a date", "time_malformed", "at", body_of(ATTEMPT, at="2026-01-05")),
     ("a thirteenth month", "time_malformed", "at", body_of(ATTEMPT, at="2026-13-05T12:00:00Z")),
@@ -88,8 +94,18 @@ FIELDS: list[tuple[str, str, str, str]] = [
     ("Arabic digits", "time_malformed", "at", body_of(ATTEMPT, at="٢٠٢٦-01-05T12:00:00Z")),
     ("a time as a number", "wrong_type", "at", body_of(ATTEMPT, at=1767614400)),
     ("a time as a fraction", "wrong_type", "at", body_of(ATTEMPT, at=1767614400.5)),
-    ("a year before any job", "time_out_of_range", "at", body_of(ATTEMPT, at="0999-01-05T12:00:00Z")),
-    ("a year no clock can pass", "time_out_of_range", "at", body_of(ATTEMPT, at="9999-12-31T23:59:59Z")),
+    (
+        "a year before any job",
+        "time_out_of_range",
+        "at",
+        body_of(ATTEMPT, at="0999-01-05T12:00:00Z"),
+    ),
+    (
+        "a year no clock can pass",
+        "time_out_of_range",
+        "at",
+        body_of(ATTEMPT, at="9999-12-31T23:59:59Z"),
+    ),
     ("a float for an int", "wrong_type", "n", body_of(ATTEMPT, n=1.0)),
     ("true for an int", "wrong_type", "n", body_of(ATTEMPT, n=True)),
     ("a text for an int", "wrong_type", "n", body_of(ATTEMPT, n="1")),
@@ -104,8 +120,18 @@ FIELDS: list[tuple[str, str, str, str]] = [
     ),
     ("zero for an ordinal", "out_of_range", "n", body_of(ATTEMPT, n=0)),
     ("a million submissions", "out_of_range", "n", body_of(ATTEMPT, n=1_000_000)),
-    ("negative restarts", "out_of_range", "restarts", body_of(FACTS["fact_hold_call"], restarts=-1)),
-    ("thousands of digits", "out_of_range", "n", body_of(ATTEMPT).replace('"n": 1', '"n": ' + "9" * 5_000)),
+    (
+        "negative restarts",
+        "out_of_range",
+        "restarts",
+        body_of(FACTS["fact_hold_call"], restarts=-1),
+    ),
+    (
+        "thousands of digits",
+        "out_of_range",
+        "n",
+        body_of(ATTEMPT).replace('"n": 1', '"n": ' + "9" * 5_000),
+    ),
     ("NaN", "not_finite", "n", body_of(ATTEMPT, n=float("nan"))),
     ("Infinity", "not_finite", "n", body_of(ATTEMPT, n=float("inf"))),
     ("-Infinity", "not_finite", "n", body_of(ATTEMPT, n=float("-inf"))),
@@ -116,7 +142,12 @@ FIELDS: list[tuple[str, str, str, str]] = [
         "objects.1.signal",
         body_of(FACTS["fact_observed"]).replace('"signal": 9', '"signal": NaN'),
     ),
-    ("a key that stands twice", "duplicate_key", "n", body_of(ATTEMPT).replace('"n": 1', '"n": 1, "n": 1')),
+    (
+        "a key that stands twice",
+        "duplicate_key",
+        "n",
+        body_of(ATTEMPT).replace('"n": 1', '"n": 1, "n": 1'),
+    ),
     (
         "a key that stands twice, deep inside",
         "duplicate_key",
@@ -125,7 +156,12 @@ FIELDS: list[tuple[str, str, str, str]] = [
     ),
     ("an empty name", "too_short", "by", body_of(ATTEMPT, by="")),
     ("an oversized name", "too_long", "by", body_of(ATTEMPT, by="x" * 257)),
-    ("an oversized text", "too_long", "detail", body_of(FACTS["fact_escalated"], detail="x" * 4_097)),
+    (
+        "an oversized text",
+        "too_long",
+        "detail",
+        body_of(FACTS["fact_escalated"], detail="x" * 4_097),
+    ),
     (
         "an oversized list",
         "too_long",
@@ -133,7 +169,12 @@ FIELDS: list[tuple[str, str, str, str]] = [
         body_of(FACTS["fact_authorized_adjusted"], adjust={"avoid_nodes": ["n"] * 65}),
     ),
     ("no sightings", "too_short", "objects", body_of(FACTS["fact_observed"], objects=[])),
-    ("a strange trigger", "malformed", "trigger", body_of(FACTS["fact_authorized"], trigger="why not")),
+    (
+        "a strange trigger",
+        "malformed",
+        "trigger",
+        body_of(FACTS["fact_authorized"], trigger="why not"),
+    ),
     (
         "a trigger in other digits",
         "malformed",
@@ -227,8 +268,16 @@ BODIES: list[tuple[str, str, str]] = [
     ("a second body", "trailing_data", body_of(ATTEMPT) * 2),
     ("a byte order mark", "malformed_json", "\ufeff" + body_of(ATTEMPT)),
     ("a control character", "malformed_json", body_of(ATTEMPT, by="x").replace('"x"', '"\x01"')),
-    ("half a surrogate pair", "malformed_json", body_of(ATTEMPT, by="x").replace('"x"', r'"\ud800"')),
-    ("a text that is no text", "malformed_json", body_of(ATTEMPT, by="x").replace('"x"', '"\ud800"')),
+    (
+        "half a surrogate pair",
+        "malformed_json",
+        body_of(ATTEMPT, by="x").replace('"x"', r'"\ud800"'),
+    ),
+    (
+        "a text that is no text",
+        "malformed_json",
+        body_of(ATTEMPT, by="x").replace('"x"', '"\ud800"'),
+    ),
     ("a list", "wrong_type", "[]"),
     ("a text", "wrong_type", '"attempt"'),
     ("null", "wrong_type", "null"),
@@ -282,7 +331,10 @@ def test_a_header_whose_spec_was_changed_is_refused() -> None:
 def test_a_headers_flaw_is_named_by_its_place() -> None:
     body = encode(HEADERS["header_whole"]).replace('"memory_factor":1.5', '"memory_factor":"1.5"')
     refusal = header_refused(Envelope(HEADER, body))
-    assert (refusal.rule, refusal.field) == ("wrong_type", "plan.causes.out_of_memory.memory_factor")
+    assert (refusal.rule, refusal.field) == (
+        "wrong_type",
+        "plan.causes.out_of_memory.memory_factor",
+    )
     assert str(refusal).startswith("job jabcdefgh: header: field")
 
 
@@ -334,6 +386,15 @@ def test_a_time_is_read_in_utc_and_written_in_one_form(text: str) -> None:
     written = adapter.dump_json(adapter.validate_json(json.dumps(text))).decode()
     assert written.endswith('Z"')
     assert len(written) == len('"2026-01-05T12:00:00.000000Z"')
+
+
+def test_a_time_of_utc_by_another_name_is_utc() -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(Instant)
+    zulu = datetime(2026, 1, 5, 12, tzinfo=timezone(timedelta(0), "Zulu"))
+    assert adapter.validate_python(zulu).tzinfo is UTC
+    for other in (zulu.replace(tzinfo=None), zulu.replace(tzinfo=timezone(timedelta(hours=1)))):
+        with pytest.raises(ValidationError):
+            adapter.validate_python(other)
 
 
 def test_an_envelope_keeps_the_token_of_its_commit() -> None:

@@ -44,6 +44,7 @@ class Decision:
         after: The job once the facts are committed.
         next: What Next said last, for its waiting.
         rows: The rows that led here, for the log.
+        withheld: The steps that Next named and that were left out, as the caller asked.
     """
 
     facts: tuple[Fact, ...]
@@ -52,6 +53,7 @@ class Decision:
     after: Job
     next: Next
     rows: tuple[str, ...]
+    withheld: tuple[Step, ...] = ()
 
     @property
     def idle(self) -> bool:
@@ -81,6 +83,7 @@ def decide(
     *,
     by: str = "supervisor",
     made: frozenset[tuple[str, ...]] = frozenset(),
+    without: frozenset[type[Step]] = frozenset(),
 ) -> Decision:
     """Return what one pass should commit and call.
 
@@ -90,6 +93,7 @@ def decide(
         now: The pass's one time.
         by: Who writes the facts.
         made: The repeatable calls made in this pass already, by `key`.
+        without: Kinds of steps that aren't taken, nor is what they would commit.
     """
     facts: list[Fact] = []
     calls: list[Repeatable] = []
@@ -98,7 +102,7 @@ def decide(
     while True:
         upcoming = next_steps(job, discovery, now, by=by)
         skip = made | {key(one) for one in calls}
-        step = _first(upcoming, skip)
+        step = _first(upcoming, skip, without)
         if step is None or len(facts) >= MAX_FACTS:
             break
         if isinstance(step, Start | Hold | Requeue):
@@ -118,11 +122,18 @@ def decide(
         if isinstance(step, Release) and step.fact is not None:
             facts.append(step.fact)
             job = extend(job, (step.fact,))
-    return Decision(tuple(facts), tuple(calls), once, job, upcoming, tuple(rows))
+    withheld = tuple(step for step in upcoming.steps if type(step) in without)
+    return Decision(tuple(facts), tuple(calls), once, job, upcoming, tuple(rows), withheld)
 
 
-def _first(upcoming: Next, skip: frozenset[tuple[str, ...]] | set[tuple[str, ...]]) -> Step | None:
+def _first(
+    upcoming: Next,
+    skip: frozenset[tuple[str, ...]] | set[tuple[str, ...]],
+    without: frozenset[type[Step]],
+) -> Step | None:
     for step in upcoming.steps:
+        if type(step) in without:
+            continue
         if isinstance(step, Stop | Release | Alert | Lookup) and key(step) in skip:
             continue
         return step

@@ -81,6 +81,18 @@ def extend(job: Job, entries: Iterable[Entry]) -> Job:
     return longer
 
 
+def refold(job: Job, view: View, now: datetime) -> Job:
+    """Return what `fold` returns, or refuses, from the job at an earlier revision of the record.
+
+    Entries never change, so only those appended since are decoded and folded.
+    """
+    appended = enumerate(view.entries[job.revision :], start=job.revision + 1)
+    fresh = (decode_entry(stored, job=view.job_id, entry=number) for number, stored in appended)
+    later = extend(job, fresh)
+    later.as_of = now
+    return later
+
+
 def _append(job: Job, entry: Entry) -> None:
     job.revision += 1
     try:

@@ -52,7 +52,8 @@ def merge(
         return known, None
     run = known.run
     if starts_new_run(run, sighting):
-        hazard = seen_at if may_outlive(run) else known.hazard_from
+        unseen = may_outlive(run) or runs_between(run, sighting)
+        hazard = seen_at if unseen else known.hazard_from
         merged = replace(
             known,
             run=_new_run(run.r + 1, sighting, seen_at),
@@ -126,6 +127,11 @@ def another_end(run: Run, sighting: Sighting) -> bool:
 def may_outlive(run: Run) -> bool:
     """Return whether an earlier run may still execute beside the one that follows it (hazard)."""
     return not run.ended or run.lost_at is not None or run.state is ObjectState.GONE
+
+
+def runs_between(run: Run, sighting: Sighting) -> bool:
+    """Return whether runs came and went that nobody saw end (hazard, ADR 17)."""
+    return sighting.restarts > run.restarts + 1
 
 
 def vanished_executing(known: SchedulerObject, declared: Declarations) -> bool:

@@ -266,6 +266,10 @@ def _requeue(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Ste
         return []
     if canonical.run.held or not in_place(job, canonical):
         return []
+    if rules.others_may_execute(job, canonical, discovery.taken_at):
+        return []
+    if earlier_run_may_execute(job, canonical, discovery.taken_at):
+        return []
     fact = facts.RequeueCall(
         at=now,
         by=by,
@@ -285,7 +289,9 @@ def _release(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Ste
         return []
     if job.requeue is not None or job.resubmit is not None or rules.open_calls(job):
         return []
-    if not held_by_us(canonical) or others_may_execute(job, canonical, discovery.taken_at):
+    if not held_by_us(canonical) or rules.others_may_execute(job, canonical, discovery.taken_at):
+        return []
+    if earlier_run_may_execute(job, canonical, discovery.taken_at):
         return []
     fact = None
     if canonical.released_at is None:
@@ -298,13 +304,10 @@ def held_by_us(known: SchedulerObject) -> bool:
     return known.run.held and known.ours_held and known.run.holder is None
 
 
-def others_may_execute(job: Job, canonical: SchedulerObject, taken_at: datetime) -> bool:
-    """Return whether any other object of the job isn't stopped, windows included."""
-    return any(
-        not (other.abandoned or rules.stopped(other, taken_at, job.declarations))
-        for other in job.objects.values()
-        if other.ref != canonical.ref and not other.foreign
-    )
+def earlier_run_may_execute(job: Job, canonical: SchedulerObject, taken_at: datetime) -> bool:
+    """Return whether a run of the canonical object before this one isn't over for good."""
+    until = rules.earlier_run_until(job, canonical)
+    return until is not None and taken_at < until
 
 
 def _succeed(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step]:

@@ -45,7 +45,7 @@ def recover(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step
         return []
     if not known.abandoned and not rules.stopped(known, discovery.taken_at, job.declarations):
         return []
-    trigger = f"rec:{known.n}.{known.run.r}"
+    trigger = rules.run_trigger(known)
     if known.run.state is ObjectState.GONE and _can_not_have_run(job, known):
         return _authorize(job, discovery, (now, by, "13"), trigger, None)
     until = back_off_until(job, known, cause)
@@ -77,7 +77,7 @@ def _by_plan(
 ) -> list[Step]:
     now, by, row = said
     rule = job.plan.rule(cause)
-    trigger = f"rec:{known.n}.{known.run.r}"
+    trigger = rules.run_trigger(known)
     action, spent = rule.action, job.spent.get(cause, 0)
     detail = known.run.reason
     if action in (Action.REQUEUE, Action.RESUBMIT) and spent >= rule.limit:
@@ -100,6 +100,8 @@ def _by_plan(
             return [Append(row, f"the plan says to ask a person about {cause}", (hold,))]
         case Action.REQUEUE:
             if rule.in_place and _runs_again_in_place(job, known):
+                if rules.others_may_execute(job, known, discovery.taken_at):
+                    return []
                 return _requeue_ended(job, said, known, cause)
         case Action.RESUBMIT:
             pass
@@ -121,7 +123,7 @@ def _requeue_ended(
     job: Job, said: tuple[datetime, str, str], known: SchedulerObject, cause: Cause
 ) -> list[Step]:
     now, by, row = said
-    trigger = f"rec:{known.n}.{known.run.r}"
+    trigger = rules.run_trigger(known)
     if trigger in job.triggers:
         return []
     fact = facts.RequeueCall(

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from dispatch.core.job import Job
 from dispatch.core.parts import Attempt, AttemptState, Call, CallKind, CallState, SchedulerObject
 from dispatch.record.header import Declarations
-from dispatch.record.names import Capability
+from dispatch.record.names import Capability, ObjectState
 
 
 def skewed(deadline: datetime, declared: Declarations) -> datetime:
@@ -49,6 +49,25 @@ def node_lost_from(known: SchedulerObject) -> datetime | None:
 def hazard_from(known: SchedulerObject) -> datetime | None:
     """Return when the window of an earlier run that may still execute starts, if there is one."""
     return known.hazard_from
+
+
+def earlier_run_until(job: Job, known: SchedulerObject) -> datetime | None:
+    """Return until when an earlier run of an object may still execute; None where none may.
+
+    What is suspended is seen held once none of its processes is left, but for one on a lost node.
+    Where a scheduler starts an object again, nothing tells whether the run before it has ended.
+    """
+    declared = job.declarations
+    past = job.past.get(known.ref, [])
+    starts = [run.lost_at for run in (*past, known.run) if run.lost_at is not None]
+    suspended = bool(past) and (
+        past[-1].restarts == known.run.restarts and past[-1].state is not ObjectState.GONE
+    )
+    if known.hazard_from is not None and not suspended:
+        starts.append(known.hazard_from)
+    if not starts:
+        return None
+    return skewed(max(starts) + timedelta(seconds=declared.node_loss_window_s), declared)
 
 
 def stopped(known: SchedulerObject, now: datetime, declared: Declarations) -> bool:
@@ -166,6 +185,11 @@ def canonical_released_from_closing(known: SchedulerObject) -> bool:
     return known.abandoned
 
 
+def run_trigger(known: SchedulerObject) -> str:
+    """Return the one reason that the end of an object's latest run is; counts runs as seen."""
+    return f"rec:{known.n}.{known.run.r}"
+
+
 def never_executed(known: SchedulerObject) -> bool:
     """Return whether a gated object can't have run: never released, never seen to run."""
     return (
@@ -173,4 +197,13 @@ def never_executed(known: SchedulerObject) -> bool:
         and not known.run.executed
         and known.run.restarts == 0
         and known.run.r == 1
+    )
+
+
+def others_may_execute(job: Job, canonical: SchedulerObject, taken_at: datetime) -> bool:
+    """Return whether any other object of the job isn't stopped, windows included."""
+    return any(
+        not (other.abandoned or stopped(other, taken_at, job.declarations))
+        for other in job.objects.values()
+        if other.ref != canonical.ref and not other.foreign
     )

@@ -101,8 +101,12 @@ def _object(job: Job, known: SchedulerObject, now: datetime) -> Iterator[Waiting
             yield Waiting("person", f"{known.ref} is held at the scheduler, not by Dispatch", until)
         elif not run.held or run.holder is not None:
             yield Waiting("capacity", run.reason or "the scheduler hasn't started it", until)
-    closable = why is None and job.is_canonical(known) and not known.ended
-    if closable and known.ours_held and known.opened_at is not None:
+    live = why is None and job.is_canonical(known) and not known.ended
+    over = rules.earlier_run_until(job, known)
+    wanted = job.requeue is not None or (run.held and known.ours_held)
+    if live and wanted and not job.held and over is not None and now < over:
+        yield Waiting("window", f"an earlier run of {known.ref} may still execute", over)
+    if live and known.ours_held and known.opened_at is not None:
         saved = known.opened_at + timedelta(seconds=job.declarations.save_window_s)
         if now < saved:
             yield Waiting("save", f"a crash of the scheduler could close {known.ref} again", saved)

@@ -74,7 +74,7 @@ class Spec(Model):
         account: Who is charged.
         workdir: The working directory.
         output: Where the output goes, where the scheduler writes files.
-        labels: For people and for selection; never interpreted.
+        labels: For people, for selection, and for access rules by team; the core never reads them.
         priority: Larger is sooner, where the cluster allows it.
     """
 

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -17,17 +16,26 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 _ZERO = timedelta(0)
-_TIME = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d:\d\d|Z)?\Z", re.ASCII
-)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d:\d\d|Z)?\Z", re.ASCII)
 
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
 """Years that are written; a deadline or window added to the last still is a time."""
 
 
-def _written(value: Any) -> Any:
-    if not isinstance(value, str):
+def _instant(value: Any) -> Any:
+    """Return a time as it is kept; what is neither a time nor its text is left to be refused."""
+    if isinstance(value, str):
+        value = _written(value)
+    elif not isinstance(value, datetime):
         return value
+    if value.tzinfo is not UTC:
+        value = _utc(value)
+    if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
+        raise PydanticCustomError("time_out_of_range", "a time outside of 1970 to 9000")
+    return value
+
+
+def _written(value: str) -> datetime:
     try:
         if _TIME.match(value):
             return datetime.fromisoformat(value)
@@ -42,8 +50,6 @@ def _utc(value: datetime) -> datetime:
         raise PydanticCustomError("time_naive", "a time without a zone: UTC is required")
     if offset != _ZERO:
         raise PydanticCustomError("time_not_utc", "a time that isn't in UTC")
-    if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
-        raise PydanticCustomError("time_out_of_range", "a time outside of 1970 to 9000")
     return value.replace(tzinfo=UTC)
 
 
@@ -54,8 +60,7 @@ def instant_text(value: datetime) -> str:
 
 Instant = Annotated[
     datetime,
-    BeforeValidator(_written),
-    AfterValidator(_utc),
+    BeforeValidator(_instant),
     PlainSerializer(instant_text, return_type=str, when_used="json"),
 ]
 """An aware UTC time; naive and other zones are refused."""
