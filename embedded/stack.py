@@ -327,6 +327,10 @@ def introduction(stack: Stack) -> list[str]:
 def _told(event: Event) -> str:
     detail: Mapping[str, Any] = json.loads(event.detail)
     what = event.detail_type.split(".")[1].replace("_", " ")
-    words = [str(detail[name]) for name in ("outcome", "cause", "code", "detail") if name in detail]
-    name = detail.get("name", "")
-    return f"{event.at:%H:%M:%S} job {detail['job_id']} {name}: {what} {'; '.join(words)}".rstrip()
+    fields = ("outcome", "cause", "code", "kind", "state", "detail")
+    words = [str(detail[name]) for name in fields if name in detail]
+    if "job_id" in detail:
+        about = f"job {detail['job_id']} {detail.get('name', '')}"
+    else:
+        about = f"cluster {detail['cluster']}"
+    return f"{event.at:%H:%M:%S} {about}: {what} {'; '.join(words)}".rstrip()

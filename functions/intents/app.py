@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -16,14 +17,18 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from pydantic import BaseModel
 
 from dispatch import api
+from dispatch.access import Rights, Wanted
+from dispatch.api.gate import Gate
 from dispatch.api.gateway import Query, Refused, actor_of, body_of, header_of, query_of
-from dispatch.api.routes import HTML_TYPE, ROUTES, Route
+from dispatch.api.routes import HTML_TYPE, ROUTES, Route, allowed
 from dispatch.core.fold import fold
 from dispatch.core.job import Job
-from dispatch.core.project import Staleness, project
+from dispatch.core.project import project
 from dispatch.errors import (
     CallerError,
+    ClusterDrained,
     DispatchError,
+    Forbidden,
     IdempotencyConflict,
     InvalidRequest,
     JobNotFound,
@@ -36,8 +41,11 @@ from dispatch.operator import Submit, Submitted, job_id_of
 from dispatch.record.codec import decode_header, spec_digest
 from dispatch.record.export import export_lines
 from dispatch.record.view import View
-from dispatch.store.records import ClusterHealth, Listed
+from dispatch.signals import Signal
+from dispatch.store.records import Listed
 from dispatch.supervisor.execute import target_of
+from dispatch.supervisor.health import accept_loss, loss_accepted_at
+from dispatch.supervisor.sweep import Beat
 from dispatch.wiring import Wiring, from_settings
 
 Event = dict[str, Any]
@@ -53,24 +61,34 @@ class Api:
     Args:
         wiring: Where store, clusters and operator come from.
         actor: Tells who calls from an event.
+        log: For what people who run this should see.
     """
 
-    def __init__(self, wiring: Wiring, actor: Callable[[Mapping[str, Any]], str]) -> None:
+    def __init__(
+        self,
+        wiring: Wiring,
+        actor: Callable[[Mapping[str, Any]], str],
+        log: logging.Logger,
+    ) -> None:
         self._wiring = wiring
-        self._actor = actor
+        self._log = log
+        self._gate = Gate(lambda: wiring.clusters, lambda: wiring.store, actor, log)
 
     # --- writing ------------------------------------------------------------------------------
 
     def submit(self, event: Event, query: Query) -> Response[str]:
         """Create a job, or give back the one that the key stands for."""
-        by = self._actor(event)
+        rights = self._gate.rights(event)
         key = header_of(event, api.IDEMPOTENCY_HEADER)
         if not key:
             raise InvalidRequest("the header is missing", field=api.IDEMPOTENCY_HEADER)
         request = api.parse_submit(body_of(event))
+        self._gate.submit(rights, Wanted(request.cluster))
         try:
-            made = self._wiring.operator.submit(self._wanted(key, request), by=by)
-        except IdempotencyConflict:
+            self._admitted(rights, request)
+            wanted = self._wanted(key, request)
+            made = self._wiring.operator.submit(wanted, by=rights.caller.principal)
+        except (IdempotencyConflict, Forbidden):
             raise
         except CallerError:
             # The same key gives the same job back, whatever became of clusters and ancestors.
@@ -84,8 +102,19 @@ class Api:
         where = {"Location": f"/jobs/{made.job_id}"}
         return _json(answer, HTTPStatus.CREATED if made.created else HTTPStatus.OK, where)
 
+    def _admitted(self, rights: Rights, request: api.SubmitRequest) -> None:
+        """Refuse what the caller may not ask for, and what looks like a secret."""
+        actor, spec = rights.caller.principal, request.spec
+        if not rights.admin:
+            self._gate.submit(rights, self._wiring.wanted(request.cluster, spec, actor))
+        if request.supersedes is not None:
+            self._gate.read(rights, request.supersedes)
+        self._gate.plain(rights, spec.env, request.allow_plain or ())
+
     def _wanted(self, key: str, request: api.SubmitRequest) -> Submit:
         cluster = self._wiring.clusters.named(request.cluster)
+        if cluster.brakes.drained is not None:
+            raise ClusterDrained(f"cluster {cluster.name}: {cluster.brakes.drained}")
         refused = self._wiring.lint(cluster.name, request.spec)
         if refused:
             raise InvalidRequest("; ".join(refused), field="spec")
@@ -118,8 +147,9 @@ class Api:
 
     def intend(self, event: Event, query: Query, job_id: str) -> Response[str]:
         """Record what a person wants."""
-        by = self._actor(event)
+        rights = self._gate.rights(event)
         request = api.parse_intent(body_of(event), job=job_id)
+        by = self._gate.intend(rights, request.kind, job_id)
         receipt = self._wiring.operator.intend(
             job_id,
             request.kind,
@@ -132,7 +162,7 @@ class Api:
 
     def tombstone(self, event: Event, query: Query, job_id: str) -> Response[str]:
         """Mark a settled record for removal."""
-        self._actor(event)
+        self._gate.tombstone(self._gate.rights(event), job_id)
         self._wiring.operator.tombstone(job_id)
         return Response(status_code=HTTPStatus.NO_CONTENT, content_type=None, body="")
 
@@ -140,16 +170,21 @@ class Api:
 
     def status(self, event: Event, query: Query, job_id: str) -> Response[str]:
         """Fold the record and project it without a discovery."""
-        self._actor(event)
+        self._reader(event, job_id)
         now = self._wiring.edges.clock()
         job = fold(self._wiring.store.read(job_id), now)
-        health = self._wiring.store.get_health(job.declarations.cluster)
-        status = project(job, None, now, staleness=_staleness(health))
-        return _json(api.status_of(status, job.header, now))
+        cluster = job.declarations.cluster
+        health = self._wiring.store.get_health(cluster)
+        status = project(job, None, now, staleness=api.staleness_of(health))
+        known = {one.name: one.brakes for one in self._wiring.clusters.clusters}
+        return _json(api.status_of(status, job.header, now, known.get(cluster)))
+
+    def _reader(self, event: Event, job_id: str) -> None:
+        self._gate.read(self._gate.rights(event), job_id)
 
     def history(self, event: Event, query: Query, job_id: str) -> Response[str]:
         """Show a page of the entries as they are stored."""
-        self._actor(event)
+        self._reader(event, job_id)
         after = query.number("after", 0, most=10**9)
         limit = query.number("limit", 1000, least=1, most=1000)
         view = self._wiring.store.read(job_id)
@@ -162,7 +197,7 @@ class Api:
 
     def export(self, event: Event, query: Query, job_id: str) -> Response[str]:
         """Give the record as JSON lines, cut where an answer would grow too large."""
-        self._actor(event)
+        self._reader(event, job_id)
         after = query.number("after", 0, most=10**9)
         view = self._wiring.store.read(job_id)
         lines: list[str] = []
@@ -184,9 +219,10 @@ class Api:
 
     def list(self, event: Event, query: Query) -> Response[str]:
         """List jobs from the index, with summaries from their records where asked."""
-        self._actor(event)
+        rights = self._gate.rights(event)
+        self._gate.lists(rights)
         summary = query.flag("summary") or False
-        most = MAX_SUMMARIES if summary else 1000
+        most = 1000 if rights.read.all and not summary else MAX_SUMMARIES
         page = self._wiring.store.list(
             settled=query.flag("settled"),
             cluster=query.text("cluster"),
@@ -198,6 +234,7 @@ class Api:
                 update={"summary": self._summary(one) if summary else None}
             )
             for one in page.items
+            if self._gate.shows(rights, one.job_id)
         )
         return _json(api.ListingAnswer(jobs=lines, cursor=page.cursor))
 
@@ -221,7 +258,7 @@ class Api:
 
     def logs(self, event: Event, query: Query, job_id: str) -> Response[str]:
         """Read a piece of an object's output from its cluster."""
-        self._actor(event)
+        self._reader(event, job_id)
         offset = query.number("offset", 0, most=2**53)
         limit = query.number("limit", 65_536, least=1, most=api.MAX_LOG_BYTES)
         job = fold(self._wiring.store.read(job_id), self._wiring.edges.clock())
@@ -248,25 +285,36 @@ class Api:
 
     def clusters(self, event: Event, query: Query) -> Response[str]:
         """Name the clusters and say how their supervision goes."""
-        self._actor(event)
-        answers = []
-        for one in self._wiring.clusters.clusters:
-            answers.append(
-                api.ClusterAnswer(
-                    name=one.name,
-                    adapter=one.adapter,
-                    declarations=self._wiring.declarations(one.name),
-                    plan=one.plan,
-                    start_retries=one.start_retries,
-                    unmatched=one.unmatched,
-                    health=_health(self._wiring.store.get_health(one.name)),
-                )
-            )
-        return _json(api.ClustersAnswer(clusters=tuple(answers)))
+        self._gate.anyone(self._gate.rights(event), "see the clusters")
+        wiring, answers = self._wiring, []
+        for one in wiring.clusters.clusters:
+            health = wiring.store.get_health(one.name)
+            accepted = loss_accepted_at(wiring.store, one.name, health)
+            shown = api.health_of(health, accepted)
+            answers.append(api.cluster_of(one, wiring.declarations(one.name), shown))
+        refused = wiring.clusters_refused
+        told = None if refused is None else str(refused)
+        return _json(api.ClustersAnswer(clusters=tuple(answers), refused=told))
+
+    def accept_loss(self, event: Event, query: Query, name: str) -> Response[str]:
+        """Keep a person's word that what a cluster lost at once is real."""
+        rights = self._gate.rights(event)
+        request = api.parse_accept_loss(body_of(event))
+        self._gate.admin(rights, f"accept a loss of cluster {name}")
+        cluster = self._wiring.clusters.named(name).name
+        by, at = rights.caller.principal, self._wiring.edges.clock()
+        accept_loss(self._wiring.store, cluster, by=by, at=at)
+        told = {**Signal.LOSS_ACCEPTED.extra, "actor": by, "cluster": cluster}
+        said = "%s says that what cluster %s lost is real: %s"
+        self._log.warning(said, by, cluster, request.reason or "no reason given", extra=told)
+        until = at + timedelta(seconds=Beat().accepted_s)
+        return _json(api.LossAcceptedAnswer(cluster=cluster, by=by, at=at, until=until))
 
     def whoami(self, event: Event, query: Query) -> Response[str]:
-        """Say who the authorizer takes the caller for."""
-        return _json(api.WhoamiAnswer(actor=self._actor(event)))
+        """Say who the authorizer takes the caller for, and what they may do."""
+        rights = self._gate.rights(event)
+        may = api.rights_answer(rights)
+        return _json(api.WhoamiAnswer(actor=rights.caller.principal, may=may))
 
     # --- the document -------------------------------------------------------------------------
 
@@ -281,28 +329,6 @@ class Api:
         from dispatch.api.openapi import PAGE_HEADERS, page
 
         return Response(HTTPStatus.OK, HTML_TYPE, page(), headers=dict(PAGE_HEADERS))
-
-
-def _staleness(health: ClusterHealth | None) -> Staleness | None:
-    if health is None:
-        return None
-    return Staleness(
-        health.supervisor, health.last_tick, health.last_complete_find, health.last_error
-    )
-
-
-def _health(health: ClusterHealth | None) -> api.HealthAnswer | None:
-    if health is None:
-        return None
-    return api.HealthAnswer(
-        supervisor=health.supervisor,
-        last_tick=health.last_tick,
-        last_complete_find=health.last_complete_find,
-        last_error=health.last_error,
-        identity=health.identity,
-        escalations=dict(health.escalations),
-        loss_accepted_at=health.loss_accepted_at,
-    )
 
 
 def _name(view: View) -> str | None:
@@ -362,7 +388,7 @@ def make_handler(
         actor: Tells who calls; the authorizer's word by default.
     """
     resolver = APIGatewayHttpResolver()
-    routes = Api(wiring, actor)
+    routes = Api(wiring, actor, log)
     for route, path in _PATHS:
         _register(resolver, route, path, getattr(routes, route.name))
 
@@ -401,16 +427,9 @@ def _register(
 
 def _no_route(method: str, path: str) -> api.Problem:
     """Return why no route answers: the path is wrong, or only the method is."""
-    asked = path.split("/")
-    allowed = [
-        route.method
-        for route in ROUTES
-        for parts in [route.path.split("/")]
-        if len(parts) == len(asked)
-        and all(a if p == "{job_id}" else p == a for p, a in zip(parts, asked, strict=True))
-    ]
-    if allowed:
-        return api.http_problem(405, f"{path} answers {', '.join(allowed)}, not {method}")
+    methods = allowed(path)
+    if methods:
+        return api.http_problem(405, f"{path} answers {', '.join(methods)}, not {method}")
     return api.http_problem(404, f"there is no {path}")
 
 

@@ -9,22 +9,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from dispatch.clusters import Cluster
 from dispatch.errors import (
+    BadConfiguration,
     DispatchError,
     InvalidRequest,
     JobNotFound,
     JobTombstoned,
     RecordRefused,
+    StoreUnavailable,
+    TryLater,
     UnknownCluster,
 )
+from dispatch.events import troubles_of
 from dispatch.messages import Work, merged, parse_work
 from dispatch.record.codec import decode_header, parse_strict
 from dispatch.record.view import View
-from dispatch.supervisor.loop import Ended
+from dispatch.signals import Meter, Signal, unmeasured
+from dispatch.store.records import ClusterHealth, Lease
+from dispatch.supervisor.health import asked_again, health_after, own_outage
+from dispatch.supervisor.loop import Ended, Passed
 from dispatch.supervisor.sweep import Sweeper, Swept
 from dispatch.wiring import Wiring, from_settings
 
@@ -33,12 +41,6 @@ Handler = Callable[[Event, Any], dict[str, Any]]
 
 TICK = "dispatch.tick"
 """The `source` of the schedule's event."""
-
-# Alarms are raised on the field `signal` of a log line.
-CLUSTER_UNREACHABLE = {"signal": "cluster_unreachable"}
-CLUSTERS_REFUSED = {"signal": "clusters_refused"}
-MASS_LOSS = {"signal": "mass_loss"}
-RECORD_REFUSED = {"signal": "record_refused"}
 
 LEAST_TIME_S = 5.0
 """Work isn't begun with less time left; its message comes again."""
@@ -57,17 +59,32 @@ class _Group:
     by_job: dict[str, list[str]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of the function.
+
+    Attributes:
+        time_left: Seconds until it must be done.
+        owner: Who takes leases; no two calls at once have one name.
+    """
+
+    time_left: Callable[[], float]
+    owner: str
+
+
 class Supervision:
     """What each kind of event does.
 
     Args:
         wiring: Where store, clusters and queue come from.
-        log: For what people who run this should see.
+        log: For what people who run this should see; alarms are raised on its field `signal`.
+        meter: Where metrics go.
     """
 
-    def __init__(self, wiring: Wiring, log: logging.Logger) -> None:
+    def __init__(self, wiring: Wiring, log: logging.Logger, meter: Meter) -> None:
         self._wiring = wiring
         self._log = log
+        self._meter = meter
 
     def handle(self, event: Event, context: Any) -> dict[str, Any]:
         """Do what an event asks for.
@@ -83,23 +100,56 @@ class Supervision:
         if sources == {"aws:dynamodb"}:
             return self.wake(records)
         if sources == {"aws:sqs"}:
-            return self.work(records, _time_left(context))
+            owner = f"{self._wiring.settings.supervisor}/{context.aws_request_id}"
+            return self.work(records, _Call(_time_left(context), owner))
         raise InvalidRequest(f"an event that is neither a tick, a stream nor a queue: {sources}")
 
     # --- schedule -----------------------------------------------------------------------------
 
     def tick(self) -> dict[str, Any]:
-        """Queue a look at every shard of every cluster."""
+        """Queue a look at every shard of every cluster.
+
+        Raises:
+            BadConfiguration, TryLater: There never was a good document of clusters.
+        """
+        try:
+            clusters = self._wiring.clusters.clusters
+        except (BadConfiguration, TryLater) as refused:
+            self._signal(Signal.CLUSTERS_REFUSED, "no clusters are known: %s", refused)
+            raise
+        if self._wiring.clusters_refused is not None:
+            refused_now = self._wiring.clusters_refused
+            said = "the last good clusters stay in force, as those configured now are refused: %s"
+            self._signal(Signal.CLUSTERS_REFUSED, said, refused_now)
         messages = [
             Work(cluster=one.name, shard=shard, shards=one.shards)
-            for one in self._wiring.clusters.clusters
+            for one in clusters
             for shard in range(one.shards)
         ]
-        if self._wiring.clusters_refused is not None:
-            refused = self._wiring.clusters_refused
-            self._log.error("the clusters as configured: %s", refused, extra=CLUSTERS_REFUSED)
         self._wiring.queue.send(messages)
+        self._meter(Signal.TICK, 1)
+        if self._all_silent():
+            said = "all %d clusters are silent at once: the fault is likely on this side"
+            self._signal(Signal.OWN_OUTAGE, said, len(clusters))
         return {"queued": len(messages)}
+
+    def _all_silent(self) -> bool:
+        names = [one.name for one in self._wiring.clusters.clusters]
+        return own_outage(self._health(name) for name in names)
+
+    def _health(self, cluster: str) -> ClusterHealth | None:
+        try:
+            return self._wiring.store.get_health(cluster)
+        except StoreUnavailable as error:
+            self._signal(Signal.STORE_TROUBLE, "the health of %s: %s", cluster, error)
+            return None
+
+    def _signal(
+        self, signal: Signal, said: str, *about: object, cluster: str | None = None
+    ) -> None:
+        """Log and count what an alarm may be raised on."""
+        self._log.error(said, *about, extra=signal.extra)
+        self._meter(signal, 1, cluster)
 
     # --- stream -------------------------------------------------------------------------------
 
@@ -122,15 +172,13 @@ class Supervision:
         except (JobNotFound, JobTombstoned):
             return None
         except RecordRefused as refused:
-            self._log.error("a record can't be read: %s", refused, extra=RECORD_REFUSED)
+            self._signal(Signal.RECORD_REFUSED, "a record can't be read: %s", refused)
             return None
         return _cluster_in(view)
 
     # --- queue --------------------------------------------------------------------------------
 
-    def work(
-        self, records: Iterable[Mapping[str, Any]], time_left: Callable[[], float]
-    ) -> dict[str, Any]:
+    def work(self, records: Iterable[Mapping[str, Any]], call: _Call) -> dict[str, Any]:
         """Serve messages, those of one cluster's shard with one look.
 
         What isn't begun for lack of time, and what failed in a way that nobody foresaw, comes
@@ -138,11 +186,11 @@ class Supervision:
         """
         failed: list[str] = []
         for group in self._grouped(records, failed):
-            if time_left() < LEAST_TIME_S:
+            if call.time_left() < LEAST_TIME_S:
                 failed += group.messages
                 continue
             try:
-                failed += self._serve(group, time_left)
+                failed += self._serve(group, call)
             except Exception as error:  # noqa: BLE001 - one group's failure is not another's
                 self._log.error("cluster %s: %s", group.cluster, error, exc_info=error)
                 failed += group.messages
@@ -169,52 +217,141 @@ class Supervision:
                 group.by_job.setdefault(job, []).append(message)
         return groups.values()
 
-    def _serve(self, group: _Group, time_left: Callable[[], float]) -> list[str]:
+    def _serve(self, group: _Group, call: _Call) -> list[str]:
         """Serve one group and return the messages that must come again."""
-        wiring = self._wiring
+        wiring, name = self._wiring, group.cluster
         try:
-            scheduler = wiring.scheduler(group.cluster)
+            cluster = wiring.clusters.named(name)
+            health = self._health(name)
+            if not asked_again(health, wiring.edges.clock()) and not self._all_silent():
+                said = "cluster %s has failed for a while and isn't asked yet"
+                self._signal(Signal.CLUSTER_UNREACHABLE, said, name, cluster=name)
+                return []
+            scheduler = wiring.scheduler(name)
         except UnknownCluster as error:
             self._log.error("%s; its jobs wait until it is there again", error)
             return []
         except DispatchError as error:
-            said = "cluster %s can't be spoken to: %s"
-            self._log.error(said, group.cluster, error, extra=CLUSTER_UNREACHABLE)
+            self._unusable(name, error)
             return []
         sweeper = Sweeper(
-            wiring.store, scheduler, wiring.edges.clock, wiring.settings.supervisor, time_left
+            wiring.store,
+            scheduler,
+            wiring.edges.clock,
+            wiring.settings.supervisor,
+            call.time_left,
+            brakes=cluster.brakes,
         )
         again: list[str] = []
         if group.jobs:
-            swept = sweeper.sweep(group.cluster, list(group.jobs))
+            swept = sweeper.sweep(name, list(group.jobs))
             self._tell(swept)
             again = [message for job in swept.left for message in group.by_job[job]]
-        if group.tick and time_left() >= LEAST_TIME_S:
-            self._tell(sweeper.sweep(group.cluster, shard=group.shard, shards=group.shards))
+        if group.tick and call.time_left() >= LEAST_TIME_S:
+            self._look(sweeper, cluster, group, call)
         return again
 
+    def _look(self, sweeper: Sweeper, cluster: Cluster, group: _Group, call: _Call) -> None:
+        """Look at a whole shard, under a lease where its cluster has them."""
+        lease, free = self._lease(cluster, group.shard, call.owner)
+        if not free:
+            self._meter(Signal.LEASE_HELD, 1, cluster.name)
+            return
+        try:
+            self._tell(sweeper.sweep(cluster.name, shard=group.shard, shards=group.shards))
+        finally:
+            if lease is not None:
+                self._let_go(lease)
+
+    def _lease(self, cluster: Cluster, shard: int, owner: str) -> tuple[Lease | None, bool]:
+        """Return a lease and whether to go on; without the store's answer it goes on without."""
+        if cluster.lease_s is None:
+            return None, True
+        now, name = self._wiring.edges.clock(), f"{cluster.name}/{shard}"
+        try:
+            lease = self._wiring.store.acquire(name, owner, now=now, ttl_s=cluster.lease_s)
+        except StoreUnavailable as error:
+            self._signal(Signal.STORE_TROUBLE, "no lease of %s: %s", name, error)
+            return None, True
+        return lease, lease is not None
+
+    def _let_go(self, lease: Lease) -> None:
+        try:
+            self._wiring.store.release(lease)
+        except StoreUnavailable as error:
+            self._log.warning("the lease %s runs until %s: %s", lease.name, lease.until, error)
+
+    def _unusable(self, name: str, error: DispatchError) -> None:
+        """Note that a cluster can't be spoken to as it is configured."""
+        swept = Swept(name, error=str(error), unreachable=True)
+        by, now = self._wiring.settings.supervisor, self._wiring.edges.clock()
+        try:
+            before = self._wiring.store.get_health(name)
+            swept.health = health_after(swept, before, by=by, now=now)
+            self._wiring.store.put_health(swept.health)
+        except StoreUnavailable as trouble:
+            self._signal(Signal.STORE_TROUBLE, "the health of %s: %s", name, trouble)
+        self._tell(swept)
+
+    # --- telling ------------------------------------------------------------------------------
+
     def _tell(self, swept: Swept) -> None:
-        """Log what a person who runs this should see."""
-        if swept.error is not None:
-            self._log.warning(
-                "cluster %s: %s", swept.cluster, swept.error, extra=CLUSTER_UNREACHABLE
-            )
+        """Log, measure and publish what a person who runs this should see."""
+        name = swept.cluster
+        ours = swept.unreachable and self._all_silent()
+        if swept.store_down:
+            self._signal(Signal.STORE_TROUBLE, "cluster %s: %s", name, swept.error, cluster=name)
+        elif ours:
+            said = "cluster %s is silent, as all others are: %s"
+            self._signal(Signal.OWN_OUTAGE, said, name, swept.error, cluster=name)
+        elif swept.error is not None:
+            said = "cluster %s: %s"
+            self._signal(Signal.CLUSTER_UNREACHABLE, said, name, swept.error, cluster=name)
         if swept.mass_loss is not None:
-            self._log.error("cluster %s: %s", swept.cluster, swept.mass_loss, extra=MASS_LOSS)
+            said = "cluster %s: %s"
+            self._signal(Signal.MASS_LOSS, said, name, swept.mass_loss, cluster=name)
         if swept.left:
-            self._log.warning("cluster %s: no time for %d jobs", swept.cluster, len(swept.left))
+            self._log.warning("cluster %s: no time for %d jobs", name, len(swept.left))
         for passed in swept.passes:
-            for trouble in passed.troubles:
-                self._log.warning("job %s: %s: %s", passed.job_id, trouble.call, trouble.detail)
-            for alert in passed.alerts:
-                self._log.error("job %s: %s", passed.job_id, alert)
-            if passed.ended is Ended.REFUSED:
-                self._log.error(
-                    "job %s: no calls are made: %s",
-                    passed.job_id,
-                    passed.refusal,
-                    extra=RECORD_REFUSED,
-                )
+            self._tell_of_a_job(passed, name)
+        for line in swept.withheld:
+            self._log.info("withheld on cluster %s: %s", name, line, extra=Signal.WITHHELD.extra)
+        if swept.withheld:
+            self._meter(Signal.WITHHELD, len(swept.withheld), name)
+        if swept.whole and not swept.left and swept.found is not None:
+            self._meter(Signal.ESCALATION_OPEN, _asking(swept), name)
+        if swept.health is not None and not ours:
+            self._publish(swept.health)
+
+    def _tell_of_a_job(self, passed: Passed, cluster: str) -> None:
+        for trouble in passed.troubles:
+            self._log.warning("job %s: %s: %s", passed.job_id, trouble.call, trouble.detail)
+        for alert in passed.alerts:
+            self._log.error("job %s: %s", passed.job_id, alert)
+        if passed.ended is Ended.REFUSED:
+            said = "job %s: no calls are made: %s"
+            about = (passed.job_id, passed.refusal)
+            self._signal(Signal.RECORD_REFUSED, said, *about, cluster=cluster)
+        if passed.ended in (Ended.UNAVAILABLE, Ended.UNKNOWN):
+            said = "job %s: the store didn't say what became of a commit, or didn't answer"
+            self._signal(Signal.STORE_TROUBLE, said, passed.job_id, cluster=cluster)
+
+    def _publish(self, health: ClusterHealth) -> None:
+        """Publish what began or ended to be wrong with a cluster, at least once."""
+        events, told = troubles_of(health, self._wiring.edges.clock())
+        if not events or not self._wiring.publishes:
+            return
+        try:
+            self._wiring.bus.put(events)
+            self._wiring.store.put_health(replace(health, told=told))
+        except TryLater as error:
+            self._log.warning("cluster %s: not published yet: %s", health.cluster, error)
+
+
+def _asking(swept: Swept) -> int:
+    """Return how many of the jobs that were looked at wait for a person."""
+    waiting = [passed.next.waiting for passed in swept.passes if passed.next is not None]
+    return sum(1 for each in waiting if any(one.what == "person" for one in each))
 
 
 def _cluster_in(view: View) -> str | None:
@@ -238,9 +375,15 @@ def _time_left(context: Any) -> Callable[[], float]:
     return seconds
 
 
-def make_handler(wiring: Wiring, log: logging.Logger) -> Handler:
-    """Return the handler of the three events."""
-    return Supervision(wiring, log).handle
+def make_handler(wiring: Wiring, log: logging.Logger, *, meter: Meter = unmeasured) -> Handler:
+    """Return the handler of the three events.
+
+    Args:
+        wiring: Where store, clusters and queue come from.
+        log: For what people who run this should see.
+        meter: Where metrics go.
+    """
+    return Supervision(wiring, log, meter).handle
 
 
 @cache
@@ -248,7 +391,27 @@ def _started() -> Handler:
     from aws_lambda_powertools import Logger
 
     logger: Any = Logger(service="supervisor")
-    return make_handler(from_settings(), logger)
+    wiring = from_settings()
+    return make_handler(wiring, logger, meter=_emf(wiring.settings.metrics))
+
+
+def _emf(namespace: str) -> Meter:
+    """Return a meter that prints CloudWatch's embedded metric format, a line a metric."""
+    from aws_lambda_powertools import single_metric
+    from aws_lambda_powertools.metrics import MetricUnit
+
+    def measure(signal: Signal, value: int, cluster: str | None = None) -> None:
+        dimensions = {"service": "supervisor"} | ({} if cluster is None else {"cluster": cluster})
+        with single_metric(
+            signal.metric,
+            MetricUnit.Count,
+            value,
+            namespace=namespace,
+            default_dimensions=dimensions,
+        ):
+            pass
+
+    return measure
 
 
 def handler(event: Event, context: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ No exception of botocore leaves this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +28,9 @@ _Result = TypeVar("_Result")
 
 _AT_ONCE = 10
 """Messages, or events, that one request may carry."""
+
+_EARLIER = 10
+"""Versions of a parameter that are asked for at most."""
 
 _NOT_THERE = frozenset({"ParameterNotFound", "ResourceNotFoundException", "AccessDeniedException"})
 
@@ -111,6 +114,21 @@ def parameter(name: str) -> str:
         f"parameter {name}", lambda: client.get_parameter(Name=name, WithDecryption=True)
     )
     return answer["Parameter"].get("Value", "")
+
+
+def earlier_texts(name: str) -> Iterator[str]:
+    """Yield what a parameter in SSM was before, the newest first, as long as SSM tells.
+
+    A few versions are asked for at most. It takes no other right than to read the parameter.
+    """
+    client: SSMClient = boto3.client("ssm", config=_config())
+    try:
+        version = client.get_parameter(Name=name)["Parameter"]["Version"]
+        for earlier in range(version - 1, max(0, version - 1 - _EARLIER), -1):
+            answer = client.get_parameter(Name=f"{name}:{earlier}", WithDecryption=True)
+            yield answer["Parameter"].get("Value", "")
+    except (ClientError, BotoCoreError):
+        return
 
 
 def secret(name: str) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from dispatch.access import Access
 from dispatch.errors import BadConfiguration, RecordRefused, UnknownCluster
 from dispatch.record.codec import parse_strict, refusal
 from dispatch.record.header import Declarations, Plan, Rule
@@ -83,6 +84,33 @@ class Overrides(Model):
             ) from None
 
 
+Why = Annotated[str, Field(min_length=1, max_length=256)]
+"""Why a brake is on, in words that everybody whom it stops is shown."""
+
+
+class Brakes(Model):
+    """What is kept from happening on a cluster, each with its reason; None is off.
+
+    Attributes:
+        paused: Nothing begins to run: no Start, Release or Requeue. Stops and holds go on.
+        drained: No new job is taken; those that are there go on, and may be submitted again.
+        observed: The supervisor says what it would do, and does none of it: no call that changes
+            anything, and no fact.
+    """
+
+    paused: Why | None = None
+    drained: Why | None = None
+    observed: Why | None = None
+
+    @property
+    def told(self) -> dict[str, str]:
+        """The brakes that are on, with their reasons."""
+        return dict(self.model_dump(exclude_none=True))
+
+
+NO_BRAKES = Brakes()
+
+
 class Cluster(Model):
     """One cluster.
 
@@ -95,6 +123,9 @@ class Cluster(Model):
         start_retries: For jobs that don't say.
         unmatched: For jobs that don't say.
         shards: Into how many parts a tick divides its open jobs.
+        brakes: What is kept from happening on it.
+        lease_s: Seconds for which a tick's worker has a shard for itself, which saves work that is
+            done twice; None for no such leases. Safety never rests on them (protocol §7).
     """
 
     name: ClusterName
@@ -105,6 +136,8 @@ class Cluster(Model):
     start_retries: Annotated[int, Field(ge=0, le=100)] = 2
     unmatched: UnmatchedPolicy = UnmatchedPolicy.RETRY
     shards: Shards = 1
+    brakes: Brakes = NO_BRAKES
+    lease_s: Annotated[int, Field(ge=10, le=900)] | None = None
 
     @field_validator("settings")
     @classmethod
@@ -118,10 +151,17 @@ class Cluster(Model):
 
 
 class Clusters(Model):
-    """The whole document."""
+    """The whole document.
+
+    Attributes:
+        schema_: `dispatch.clusters.v1` (`schema` in the document).
+        clusters: The clusters there are.
+        access: Who may do what; without it, whoever the authorizer lets in may do everything.
+    """
 
     schema_: Annotated[Literal["dispatch.clusters.v1"], Field(alias="schema")]
     clusters: Annotated[tuple[Cluster, ...], Field(max_length=100)]
+    access: Access | None = None
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:

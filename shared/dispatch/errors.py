@@ -135,6 +135,12 @@ class UnknownCluster(CallerError):
     code = "unknown_cluster"
 
 
+class ClusterDrained(CallerError):
+    """The cluster takes no new jobs for now."""
+
+    code = "cluster_drained"
+
+
 class Forbidden(CallerError):
     """The caller isn't known, or may not do this."""
 

@@ -17,6 +17,7 @@ from dispatch.errors import RecordRefused
 from dispatch.record.codec import canonical, decode_entry
 from dispatch.record.model import instant_text
 from dispatch.record.view import View
+from dispatch.store.records import ClusterHealth
 
 SOURCE = "dispatch"
 VERSION = 1
@@ -25,7 +26,8 @@ OUTCOME = "dispatch.outcome.v1"
 RECOVERY_HOLD = "dispatch.recovery_hold.v1"
 ESCALATION = "dispatch.escalation.v1"
 SETTLED = "dispatch.settled.v1"
-DETAIL_TYPES = (OUTCOME, RECOVERY_HOLD, ESCALATION, SETTLED)
+CLUSTER_TROUBLE = "dispatch.cluster_trouble.v1"
+DETAIL_TYPES = (OUTCOME, RECOVERY_HOLD, ESCALATION, SETTLED, CLUSTER_TROUBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,52 @@ def _event(job: Job, detail_type: str, at: datetime, what: str, fields: dict[str
         **fields,
     }
     return _made(detail_type, at, body)
+
+
+def troubles_of(health: ClusterHealth, now: datetime) -> tuple[list[Event], tuple[str, ...]]:
+    """Return the events about a cluster that are still to be published, and what is told then.
+
+    A trouble is told of when it begins and when it is over, each with an id of its own. Keep the
+    second in the health once the events are published; if that is lost, they come again.
+
+    Args:
+        health: The cluster's, with what was told already.
+        now: When one is told that a trouble is over, UTC.
+    """
+    begun = {_trouble_id(health.cluster, one.kind, one.since): one for one in health.troubles}
+    events = [
+        _trouble(health.cluster, (id_, one.kind, one.since), one.since, ("begun", one.detail))
+        for id_, one in begun.items()
+        if id_ not in health.told
+    ]
+    for id_ in health.told:
+        if id_ not in begun:
+            _, _, kind, since = id_.rsplit("/", 3)
+            over = (f"{id_}/over", kind, datetime.fromisoformat(since))
+            events.append(_trouble(health.cluster, over, now, ("over", None)))
+    return events, tuple(begun)
+
+
+def _trouble_id(cluster: str, kind: str, since: datetime) -> str:
+    return f"cluster/{cluster}/{kind}/{instant_text(since)}"
+
+
+def _trouble(
+    cluster: str, which: tuple[str, str, datetime], at: datetime, said: tuple[str, str | None]
+) -> Event:
+    id_, kind, since = which
+    state, detail = said
+    body = {
+        "version": VERSION,
+        "id": id_,
+        "cluster": cluster,
+        "kind": kind,
+        "state": state,
+        "since": instant_text(since),
+        "at": instant_text(at),
+        "detail": detail,
+    }
+    return _made(CLUSTER_TROUBLE, at, body)
 
 
 def _refused(view: View, refused: RecordRefused, now: datetime) -> Event:

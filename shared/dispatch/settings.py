@@ -28,6 +28,7 @@ class Settings:
         clusters: The clusters' document: JSON itself, `file:PATH` or `ssm:PARAMETER`.
         queue_url: The SQS queue of the work.
         event_bus: The EventBridge bus of the events.
+        metrics: The namespace of the metrics.
         supervisor: Who the facts of this process are written by.
         clusters_every_s: Seconds after which a clusters' document is read again.
     """
@@ -38,6 +39,7 @@ class Settings:
     clusters: str = ""
     queue_url: str | None = None
     event_bus: str | None = None
+    metrics: str = "Dispatch"
     supervisor: str = "supervisor"
     clusters_every_s: int = 60
 
@@ -62,6 +64,7 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         clusters=env.get("DISPATCH_CLUSTERS", ""),
         queue_url=env.get("DISPATCH_QUEUE_URL") or None,
         event_bus=env.get("DISPATCH_EVENT_BUS") or None,
+        metrics=env.get("DISPATCH_METRICS") or "Dispatch",
         supervisor=env.get("DISPATCH_SUPERVISOR")
         or env.get("AWS_LAMBDA_FUNCTION_NAME")
         or "supervisor",

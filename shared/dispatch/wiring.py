@@ -18,7 +18,9 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
+from dispatch.access import Wanted
 from dispatch.clusters import Cluster, Clusters, parse_clusters
+from dispatch.documents import document, earlier_documents, secret_of
 from dispatch.errors import BadConfiguration, DispatchError, SchedulerUnavailable, TryLater
 from dispatch.events import Bus
 from dispatch.messages import WorkQueue
@@ -156,6 +158,11 @@ class Wiring:
             self._kept.bus = EventBridgeBus(self.settings.event_bus)
         return self._kept.bus
 
+    @property
+    def publishes(self) -> bool:
+        """Whether there is a bus to publish events on."""
+        return self._kept.bus is not None or self.settings.event_bus is not None
+
     # --- clusters -----------------------------------------------------------------------------
 
     @property
@@ -163,7 +170,8 @@ class Wiring:
         """The clusters, read again from time to time.
 
         A document that is refused, or can't be read, leaves the last good one in force; what was
-        wrong with it is then `clusters_refused`.
+        wrong with it is then `clusters_refused`. A process that begins with a refused one in SSM
+        takes the newest version before it that is good, as those that run already have it.
 
         Raises:
             BadConfiguration, TryLater: There never was a good one.
@@ -176,13 +184,15 @@ class Wiring:
         if kept.clusters is not None and kept.read_at is not None and now < kept.read_at + every:
             return kept.clusters
         try:
-            text = _document(self.settings.clusters)
+            text = document(self.settings.clusters)
             if kept.clusters is None or text != kept.text:
                 kept.clusters = _checked(parse_clusters(text))
                 kept.text = text
             kept.refused = None
         except (BadConfiguration, TryLater) as error:
             kept.refused = error
+            if kept.clusters is None:
+                kept.clusters = _last_good(self.settings.clusters)
             if kept.clusters is None:
                 raise
         kept.read_at = now
@@ -234,6 +244,14 @@ class Wiring:
         """
         return self.scheduler(name).lint(spec)
 
+    def wanted(self, name: str, spec: Spec, owner: str) -> Wanted:
+        """Return what a submission asks for, with what the cluster's own defaults add.
+
+        Raises:
+            UnknownCluster: There is none of that name.
+        """
+        return _wanted(self.clusters.named(name), spec, owner)
+
 
 def from_settings() -> Wiring:
     """Return the wiring of a process that is configured by its environment."""
@@ -260,47 +278,14 @@ def _store(settings: Settings, edges: Edges) -> Store:
 # --- clusters ---------------------------------------------------------------------------------
 
 
-def _document(source: str) -> str:
-    """Return the text of the clusters' document."""
-    if source.startswith("ssm:"):
-        from dispatch.aws import parameter
-
-        return parameter(source.removeprefix("ssm:"))
-    if source.startswith("file:"):
-        return _file(source.removeprefix("file:"))
-    if not source:
-        raise BadConfiguration("set DISPATCH_CLUSTERS: JSON, file:PATH or ssm:PARAMETER")
-    return source
-
-
-def _file(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadConfiguration(f"{path}: {error}") from error
-
-
-def secret_of(reference: str) -> str:
-    """Return the secret that a reference stands for.
-
-    Raises:
-        BadConfiguration: There is none, or such a reference can't be followed here.
-        TryLater: No answer.
-    """
-    kind, _, name = reference.partition(":")
-    match kind:
-        case "file":
-            return _file(name)
-        case "secretsmanager":
-            from dispatch.aws import secret
-
-            return secret(name)
-        case "ssm":
-            from dispatch.aws import parameter
-
-            return parameter(name)
-        case _:
-            raise BadConfiguration(f"{kind}: a cluster's own secret can't be read from there")
+def _last_good(source: str) -> Clusters | None:
+    """Return the newest earlier version of the document that is good, None where there is none."""
+    for text in earlier_documents(source):
+        try:
+            return _checked(parse_clusters(text))
+        except BadConfiguration:
+            continue
+    return None
 
 
 def _secret_now(reference: str) -> str:
@@ -343,6 +328,31 @@ def _checked(clusters: Clusters) -> Clusters:
             case _:
                 assert_never(one.adapter)
     return clusters
+
+
+def _wanted(cluster: Cluster, spec: Spec, owner: str) -> Wanted:
+    """Return which queue, account and identity a submission means on a cluster."""
+    queue, run_as = spec.queue, None
+    match cluster.adapter:
+        case "local":
+            pass
+        case "slurm":
+            from dispatch.schedulers.slurm.settings import SlurmCluster
+
+            slurm = _block(SlurmCluster, cluster)
+            queue = spec.queue or slurm.default_queue
+            run_as = slurm.run_as.get(owner) if slurm.run_as else slurm.user
+        case "eks":
+            from dispatch.schedulers.eks.settings import EksSettings
+
+            eks = _block(EksSettings, cluster)
+            asked = spec.eks.kueue_queue if spec.eks is not None else None
+            queue = asked or spec.queue or eks.kueue_queue
+            team = eks.team_of(owner)
+            run_as = None if team is None else team.namespace
+        case _:
+            assert_never(cluster.adapter)
+    return Wanted(cluster.name, () if queue is None else (queue,), spec.account, run_as)
 
 
 def _declared(cluster: Cluster, scheduler: Callable[[], Scheduler]) -> Declarations:

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from dispatch.access import Wanted
 from dispatch.clusters import DEFAULT_PLAN, Cluster, Overrides, parse_clusters
+from dispatch.documents import secret_of
 from dispatch.errors import BadConfiguration, UnknownCluster
+from dispatch.record.header import Spec
 from dispatch.record.names import Action, Capability, Cause
 from dispatch.settings import Settings, from_environment, state_directory
 from dispatch.store.memory import MemoryRecords
-from dispatch.wiring import Edges, Wiring, secret_of
+from dispatch.wiring import Edges, Wiring
 from tests.functions.world import CLUSTERS, HandSetClock, MadeUpCluster
 
 
@@ -42,6 +45,10 @@ def test_a_document_is_read_with_its_defaults() -> None:
         (document(LOCAL, LOCAL), "twice"),
         (document({**LOCAL, "settings": {"name": "other"}}), "beside"),
         (document({**LOCAL, "plan": {"default": {"action": "pray"}}}), "pray"),
+        (document({**LOCAL, "lease_s": 5}), "lease_s"),
+        (document({**LOCAL, "brakes": {"paused": True}}), "paused"),
+        (document(LOCAL)[:-1] + ',"access":{"rules":[{"who":["x"]}]}}', "team 'x'"),
+        (document(LOCAL)[:-1] + ',"access":{}}', "access.rules"),
     ],
 )
 def test_a_document_is_refused_as_a_whole_with_its_reason(text: str, word: str) -> None:
@@ -151,6 +158,58 @@ def test_an_adapter_is_kept_until_its_configuration_changes(reloaded: Reloaded) 
     reloaded.clock.now += timedelta(seconds=61)
     assert reloaded.wiring.scheduler("here") is not first
     assert len(reloaded.opened) == 2
+
+
+# --- what a submission means on a cluster ------------------------------------------------------
+
+SLURM: dict[str, Any] = {
+    "name": "hpc",
+    "adapter": "slurm",
+    "settings": {
+        "url": "https://slurm.example.com:6820",
+        "user": "dispatch",
+        "sign_in": {"kind": "hs256", "secret": "file:/nowhere"},
+        "queues": {"gpu": {"partition": "gpu"}, "cpu": {"partition": "cpu"}},
+        "default_queue": "cpu",
+    },
+}
+EKS: dict[str, Any] = {
+    "name": "cloud",
+    "adapter": "eks",
+    "settings": {
+        "access": {"kind": "eks", "cluster_name": "prod", "region": "eu-west-1"},
+        "teams": [{"owners": ["oidc:*#ada"], "namespace": "vision"}],
+        "kueue_queue": "shared",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "spec", "owner", "wanted"),
+    [
+        (LOCAL, {}, "a", Wanted("here")),
+        (LOCAL, {"queue": "q", "account": "x"}, "a", Wanted("here", ("q",), "x")),
+        (SLURM, {}, "a", Wanted("hpc", ("cpu",), None, "dispatch")),
+        (SLURM, {"queue": "gpu"}, "a", Wanted("hpc", ("gpu",), None, "dispatch")),
+        (EKS, {}, "oidc:x#ada", Wanted("cloud", ("shared",), None, "vision")),
+        (EKS, {"queue": "q"}, "oidc:x#bo", Wanted("cloud", ("q",), None, None)),
+        (EKS, {"eks": {"kueue_queue": "k"}}, "oidc:x#ada", Wanted("cloud", ("k",), None, "vision")),
+    ],
+)
+def test_queue_and_identity_are_those_that_the_cluster_would_use(
+    cluster: dict[str, Any], spec: dict[str, Any], owner: str, wanted: Wanted
+) -> None:
+    wiring = Wiring(Settings(clusters=document(cluster)))
+    asked = Spec.model_validate({"name": "x", "command": ("true",), **spec}, strict=False)
+    assert wiring.wanted(cluster["name"], asked, owner) == wanted
+
+
+def test_a_principal_with_a_user_of_its_own_runs_as_that_user() -> None:
+    settings = {**SLURM["settings"], "run_as": {"iam:ada": "ada"}}
+    wiring = Wiring(Settings(clusters=document({**SLURM, "settings": settings})))
+    spec = Spec(name="x", command=("true",))
+    assert wiring.wanted("hpc", spec, "iam:ada").run_as == "ada"
+    assert wiring.wanted("hpc", spec, "iam:bo").run_as is None
 
 
 # --- settings ---------------------------------------------------------------------------------

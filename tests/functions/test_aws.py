@@ -11,12 +11,13 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 
 from dispatch.aws import EventBridgeBus, SqsQueue, parameter, secret
+from dispatch.documents import secret_of
 from dispatch.errors import BadConfiguration, TryLater
 from dispatch.events import Event
 from dispatch.messages import Work, parse_work
 from dispatch.settings import Settings
 from dispatch.store.dynamodb import DynamoRecords
-from dispatch.wiring import Wiring, secret_of
+from dispatch.wiring import Wiring
 
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -112,6 +113,32 @@ def test_a_service_that_does_not_answer_is_tried_later(monkeypatch: pytest.Monke
     monkeypatch.setattr(boto3, "client", lambda *_, **__: Answers(UNREACHABLE))
     with pytest.raises(TryLater):
         parameter("/dispatch/clusters")
+
+
+def _good(name: str) -> str:
+    local = {"name": name, "adapter": "local", "settings": {"spool": "/nowhere"}}
+    return json.dumps({"schema": "dispatch.clusters.v1", "clusters": [local]})
+
+
+def _configured(*versions: str) -> Wiring:
+    client = boto3.client("ssm")
+    for text in versions:
+        client.put_parameter(Name="/dispatch/clusters", Value=text, Type="String", Overwrite=True)
+    return Wiring(Settings(table="records", clusters="ssm:/dispatch/clusters"))
+
+
+def test_a_process_that_begins_with_a_refused_document_takes_the_last_good_one() -> None:
+    wiring = _configured(_good("older"), _good("newer"), "{", '{"schema":"dispatch.clusters.v9"}')
+    assert [one.name for one in wiring.clusters.clusters] == ["newer"]
+    assert isinstance(wiring.clusters_refused, BadConfiguration)
+    assert [one.name for one in wiring.clusters.clusters] == ["newer"]
+
+
+def test_without_any_good_version_there_are_no_clusters() -> None:
+    with pytest.raises(BadConfiguration):
+        _ = _configured("{", "[]").clusters
+    with pytest.raises(BadConfiguration):
+        _ = Wiring(Settings(table="records", clusters="ssm:/nothing")).clusters
 
 
 def test_a_deployment_is_wired_from_its_settings_alone() -> None:

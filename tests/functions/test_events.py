@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from dispatch.errors import TryLater
+from dispatch.event_details import DETAILS, schema_text
+from dispatch.events import DETAIL_TYPES
 from dispatch.record.fact import FACT_SCHEMA
 from dispatch.record.names import ObjectState
 from dispatch.record.view import Envelope
+from tests.architecture.sources import ROOT
 from tests.functions.world import Context, World, fixture
 
 
@@ -135,10 +138,18 @@ def test_a_record_that_was_removed_meanwhile_is_passed_over(world: World) -> Non
     assert world.events(stream([("jaaaaaaaa", 1)]), Context()) == {"batchItemFailures": []}
 
 
-def test_every_detail_type_is_documented() -> None:
-    from dispatch.events import DETAIL_TYPES
-    from tests.architecture.sources import ROOT
+@pytest.mark.parametrize("detail_type", DETAIL_TYPES)
+def test_the_schema_in_the_repository_is_what_would_be_written(detail_type: str) -> None:
+    kept = (ROOT / "infra/events" / f"{detail_type}.json").read_text(encoding="utf-8")
+    assert kept == schema_text(detail_type), "run: python scripts/event_schemas.py"
 
+
+def test_every_detail_type_has_a_schema_and_no_other_has_one() -> None:
+    assert set(DETAILS) == set(DETAIL_TYPES)
+    assert {one.stem for one in (ROOT / "infra/events").iterdir()} == set(DETAIL_TYPES)
+
+
+def test_every_detail_type_is_documented() -> None:
     page = (ROOT / "docs/reference/api.md").read_text()
     for name in DETAIL_TYPES:
         assert name in page

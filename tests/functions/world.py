@@ -13,6 +13,7 @@ from typing import Any
 
 from dispatch.clusters import Cluster
 from dispatch.errors import SchedulerUnavailable
+from dispatch.event_details import DETAILS
 from dispatch.events import Event
 from dispatch.messages import Work
 from dispatch.record.evidence import Found, Glance, Sighting
@@ -29,6 +30,7 @@ from dispatch.schedulers.scheduler import (
     Target,
 )
 from dispatch.settings import Settings
+from dispatch.signals import Signal
 from dispatch.store.memory import MemoryRecords
 from dispatch.store.records import Store
 from dispatch.wiring import Edges, Wiring
@@ -202,6 +204,11 @@ class KeptBus:
     def put(self, events: Sequence[Event]) -> None:
         if self.failure is not None:
             raise self.failure
+        for event in events:
+            # Whatever is published in any test is as its schema says, and nothing more.
+            model = DETAILS[event.detail_type]
+            model.model_validate_json(event.detail)
+            assert json.loads(event.detail).keys() <= model.model_fields.keys()
         self.put_ += events
 
 
@@ -248,9 +255,15 @@ class World:
         )
         self.log = logging.getLogger("tests.functions")
         self.intents = intents_function.make_handler(self.wiring, self.log)
-        self.supervisor = supervisor_function.make_handler(self.wiring, self.log)
+        self.measured: list[tuple[str, int, str | None]] = []
+        self.supervisor = supervisor_function.make_handler(
+            self.wiring, self.log, meter=self._measure
+        )
         self.events = events_function.make_handler(self.wiring, self.log)
         self.retention = retention_function.make_handler(self.wiring, self.log)
+
+    def _measure(self, signal: Signal, value: int, cluster: str | None = None) -> None:
+        self.measured.append((signal.metric, value, cluster))
 
     def _pause(self, k: int) -> None:
         self.clock.forward(0.5)

@@ -8,10 +8,24 @@ from __future__ import annotations
 
 from dispatch.api.answers import (
     answer_text,
+    cluster_of,
     entry_of,
+    health_of,
     history_of,
     refusal_of,
+    rights_answer,
+    staleness_of,
     status_of,
+)
+from dispatch.api.cluster_models import (
+    AcceptLossRequest,
+    ClusterAnswer,
+    ClustersAnswer,
+    HealthAnswer,
+    LossAcceptedAnswer,
+    RightsAnswer,
+    TroubleAnswer,
+    WhoamiAnswer,
 )
 from dispatch.api.models import (
     API_VERSION,
@@ -24,11 +38,8 @@ from dispatch.api.models import (
     NEXT_HEADER,
     PROBLEM_TYPE,
     Answer,
-    ClusterAnswer,
-    ClustersAnswer,
     EntryAnswer,
     EscalationAnswer,
-    HealthAnswer,
     HistoryAnswer,
     IntentRequest,
     ListedAnswer,
@@ -43,7 +54,6 @@ from dispatch.api.models import (
     SubmittedAnswer,
     SummaryAnswer,
     WaitingAnswer,
-    WhoamiAnswer,
 )
 from dispatch.api.problems import (
     CODES,
@@ -53,6 +63,7 @@ from dispatch.api.problems import (
     problem_of,
 )
 from dispatch.api.requests import (
+    parse_accept_loss,
     parse_intent,
     parse_submit,
 )
@@ -70,6 +81,7 @@ __all__ = [
     "PROBLEM_TYPE",
     "RETRY_AFTER_S",
     "STATUS",
+    "AcceptLossRequest",
     "Answer",
     "ClusterAnswer",
     "ClustersAnswer",
@@ -81,23 +93,31 @@ __all__ = [
     "ListedAnswer",
     "ListingAnswer",
     "LogsAnswer",
+    "LossAcceptedAnswer",
     "Problem",
     "ReceiptAnswer",
     "RefusalAnswer",
+    "RightsAnswer",
     "StalenessAnswer",
     "StatusAnswer",
     "SubmitRequest",
     "SubmittedAnswer",
     "SummaryAnswer",
+    "TroubleAnswer",
     "WaitingAnswer",
     "WhoamiAnswer",
     "answer_text",
+    "cluster_of",
     "entry_of",
+    "health_of",
     "history_of",
     "http_problem",
+    "parse_accept_loss",
     "parse_intent",
     "parse_submit",
     "problem_of",
     "refusal_of",
+    "rights_answer",
+    "staleness_of",
     "status_of",
 ]

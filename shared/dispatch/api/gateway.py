@@ -55,6 +55,27 @@ def actor_of(event: Mapping[str, Any]) -> str:
     return actor
 
 
+def claims_of(event: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """Return the values of each claim of the token that the authorizer verified.
+
+    An HTTP API writes a list as one text, `[a b]`; scopes stand with spaces between them. A value
+    with a space of its own can't be told from two, so no rule should rest on one.
+    """
+    claims = _inner(event, "requestContext", "authorizer", "jwt", "claims")
+    return {name: _values(name, value) for name, value in claims.items()}
+
+
+def _values(name: str, value: Any) -> frozenset[str]:
+    if isinstance(value, list | tuple):
+        return frozenset(one for one in value if isinstance(one, str))
+    text = _text(value)
+    if text.startswith("[") and text.endswith("]"):
+        return frozenset(text[1:-1].split())
+    if name in ("scope", "scp"):
+        return frozenset(text.split())
+    return frozenset({text}) if text else frozenset()
+
+
 def _inner(value: Any, *keys: str) -> Mapping[str, Any]:
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dispatch.core.parts import Effect
 from dispatch.core.project import State
 from dispatch.record.control import IntentId
-from dispatch.record.header import Declarations, Plan, Spec
+from dispatch.record.header import Plan, Spec
 from dispatch.record.model import Instant, JobId, Model, Name, Ref, Text
 from dispatch.record.names import Cause, Desired, IntentKind, Outcome, UnmatchedPolicy
 
@@ -59,6 +59,8 @@ class SubmitRequest(Model):
         start_retries: Starts allowed beyond the first; None for the cluster's default.
         unmatched: What follows an attempt that was never seen; None for the cluster's default.
         supersedes: A settled job that this one replaces.
+        allow_plain: Names of environment variables that may stand in the record though their
+            values look like secrets.
     """
 
     spec: Spec
@@ -67,6 +69,7 @@ class SubmitRequest(Model):
     start_retries: Annotated[int, Field(ge=0, le=100)] | None = None
     unmatched: UnmatchedPolicy | None = None
     supersedes: JobId | None = None
+    allow_plain: Annotated[tuple[Name, ...], Field(max_length=100)] | None = None
 
 
 class IntentRequest(Model):
@@ -309,46 +312,6 @@ class ListingAnswer(Answer):
     cursor: str | None = None
 
 
-class HealthAnswer(Answer):
-    """The supervisor's word about a cluster; for display only."""
-
-    supervisor: str
-    last_tick: Instant
-    last_complete_find: Instant | None = None
-    last_error: str | None = None
-    identity: str | None = None
-    escalations: dict[str, str] = Field(default_factory=dict)
-    loss_accepted_at: Instant | None = None
-
-
-class ClusterAnswer(Answer):
-    """One configured cluster.
-
-    Attributes:
-        name: Its configured name.
-        adapter: Which adapter speaks to it.
-        declarations: What would be recorded in a job created now.
-        plan: The plan of a job that brings none.
-        start_retries: Of a job that says nothing.
-        unmatched: Of a job that says nothing.
-        health: How its supervision goes; None before the first look.
-    """
-
-    name: str
-    adapter: str
-    declarations: Declarations
-    plan: Plan
-    start_retries: int
-    unmatched: UnmatchedPolicy
-    health: HealthAnswer | None = None
-
-
-class ClustersAnswer(Answer):
-    """The answer of `GET /clusters`."""
-
-    clusters: tuple[ClusterAnswer, ...]
-
-
 class LogsAnswer(Answer):
     """A piece of a job's output.
 
@@ -365,12 +328,6 @@ class LogsAnswer(Answer):
     text: str
     next_offset: int
     ended: bool
-
-
-class WhoamiAnswer(Answer):
-    """Who the authorizer says the caller is: `iam:{arn}`, `oidc:{iss}#{sub}` or `local:{user}`."""
-
-    actor: str
 
 
 # --- problems ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from typing import Any
 
@@ -80,9 +81,9 @@ def _operation(route: Route) -> dict[str, Any]:
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
-    if "{job_id}" in route.path:
+    for name in re.findall(r"\{(\w+)\}", route.path):
         parameters.append(
-            {"name": "job_id", "in": "path", "required": True, "schema": {"type": "string"}}
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         )
     for name, about in route.headers.items():
         parameters.append(

@@ -24,6 +24,7 @@ STATUS: Mapping[type[DispatchError], int] = MappingProxyType(
         errors.NotSettled: 409,
         errors.EntryTooLarge: 413,
         errors.UnknownCluster: 422,
+        errors.ClusterDrained: 409,
         errors.Forbidden: 403,
         errors.Unsupported: 422,
         errors.RevisionConflict: 409,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
+from dispatch.api.cluster_models import AcceptLossRequest
 from dispatch.api.models import IntentRequest, SubmitRequest
 from dispatch.errors import InvalidRequest, RecordRefused
 from dispatch.record.codec import parse_strict, refusal
@@ -33,6 +34,19 @@ def parse_intent(text: str, *, job: str | None = None) -> IntentRequest:
         return IntentRequest.model_validate_json(text)
     except ValidationError as error:
         raise _invalid(error, job) from None
+
+
+def parse_accept_loss(text: str) -> AcceptLossRequest:
+    """Return a request to accept a loss, or refuse it strictly.
+
+    Raises:
+        InvalidRequest: names the field and the reason.
+    """
+    _parsed(text)
+    try:
+        return AcceptLossRequest.model_validate_json(text)
+    except ValidationError as error:
+        raise _invalid(error) from None
 
 
 def _parsed(text: str, job: str | None = None) -> None:

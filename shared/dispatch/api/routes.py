@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
+from dispatch.api.cluster_models import (
+    AcceptLossRequest,
+    ClustersAnswer,
+    LossAcceptedAnswer,
+    WhoamiAnswer,
+)
 from dispatch.api.models import (
     EXPORT_TYPE,
     IDEMPOTENCY_HEADER,
     JSON_TYPE,
-    ClustersAnswer,
     HistoryAnswer,
     IntentRequest,
     ListingAnswer,
@@ -20,7 +25,6 @@ from dispatch.api.models import (
     StatusAnswer,
     SubmitRequest,
     SubmittedAnswer,
-    WhoamiAnswer,
 )
 
 HTML_TYPE = "text/html; charset=utf-8"
@@ -101,7 +105,12 @@ ROUTES: tuple[Route, ...] = (
         query={
             "settled": Parameter("Only jobs that are settled, or aren't.", _BOOLEAN),
             "cluster": Parameter("Only jobs of this cluster."),
-            "limit": _number("At most how many lines; with summaries at most 100.", 1, 1000, 100),
+            "limit": _number(
+                "At most how many lines; 100 where each record is read.",
+                1,
+                1000,
+                100,
+            ),
             "cursor": Parameter("The `cursor` of the page before."),
             "summary": Parameter("Read and fold each record for its name and state.", _BOOLEAN),
         },
@@ -180,7 +189,22 @@ ROUTES: tuple[Route, ...] = (
         "Name the clusters, what they can do, and how their supervision goes.",
         {200: ClustersAnswer},
     ),
-    Route("whoami", "GET", "/whoami", "Say who the authorizer takes you for.", {200: WhoamiAnswer}),
+    Route(
+        "accept_loss",
+        "POST",
+        "/clusters/{name}/accept-loss",
+        "Say that what a cluster lost at once, or its new identity, is real; admins only.",
+        {200: LossAcceptedAnswer},
+        body=AcceptLossRequest,
+        problems=(413, 415, 422),
+    ),
+    Route(
+        "whoami",
+        "GET",
+        "/whoami",
+        "Say who the authorizer takes you for, and what you may do.",
+        {200: WhoamiAnswer},
+    ),
     Route(
         "openapi",
         "GET",
@@ -199,3 +223,15 @@ ROUTES: tuple[Route, ...] = (
         public=True,
     ),
 )
+
+
+def allowed(path: str) -> list[str]:
+    """Return the methods that a path answers; none where no route has it."""
+    asked = path.split("/")
+    return [
+        route.method
+        for route in ROUTES
+        for parts in [route.path.split("/")]
+        if len(parts) == len(asked)
+        and all(a if p[:1] == "{" else p == a for p, a in zip(parts, asked, strict=True))
+    ]

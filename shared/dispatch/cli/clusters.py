@@ -23,14 +23,16 @@ Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="Its configured nam
 
 
 def add(app: typer.Typer) -> None:
-    """Add `clusters` and `discover`."""
+    """Add `clusters`, `discover` and `whoami`."""
     group = typer.Typer(
         no_args_is_help=True, rich_markup_mode=None, help="The clusters that jobs run on."
     )
     group.command("list")(list_clusters)
     group.command("check")(check)
+    group.command("accept-loss")(accept_loss)
     app.add_typer(group, name="clusters")
     app.command()(discover)
+    app.command()(whoami)
 
 
 def list_clusters(
@@ -50,18 +52,74 @@ def list_clusters(
     if not found:
         shown.note("no cluster is configured")
         return
-    titles = ("CLUSTER", "ADAPTER", "LOOKED AFTER", "BY", "TROUBLE")
+    titles = ("CLUSTER", "ADAPTER", "BRAKES", "LOOKED AFTER", "BY", "TROUBLE")
     shown.table(titles, [_row(one, shown) for one in found])
 
 
 def _row(one: ClusterAnswer, shown: Screen) -> tuple[str, ...]:
     health = one.health
+    brakes = "; ".join(f"{name}: {why}" for name, why in sorted(one.brakes.items()))
     if health is None:
-        return (one.name, one.adapter, "never", "", "")
+        return (one.name, one.adapter, brakes, "never", "", "")
     trouble = [health.last_error] if health.last_error else []
     trouble += list(health.escalations.values())
     last = shown.reader.ago(health.last_tick)
-    return (one.name, one.adapter, last, health.supervisor, "; ".join(trouble))
+    return (one.name, one.adapter, brakes, last, health.supervisor, "; ".join(trouble))
+
+
+def accept_loss(
+    cluster: Name,
+    *,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why, in your words; it is logged.")
+    ] = None,
+    url: options.Url = None,
+    json_: options.Json = False,
+) -> None:
+    """Say that what a cluster lost at once, or its new identity, is real."""
+    shown = screen(machine=json_)
+    with client(url) as to:
+        answer = to.accept_loss(cluster, reason=reason)
+    if json_:
+        shown.json(answer)
+        return
+    until = shown.reader.time(answer.until)
+    shown.line(f"what {answer.cluster} shows is believed until {until}, by the word of {answer.by}")
+    shown.note("each job that was lost is now answered by its plan; `dispatch list` shows them")
+
+
+def whoami(*, url: options.Url = None, json_: options.Json = False) -> None:
+    """Say who the endpoint takes you for, and what you may do there."""
+    shown = screen(machine=json_)
+    with client(url) as to:
+        answer = to.rights()
+    if json_:
+        shown.json(answer)
+        return
+    shown.line(answer.actor)
+    may = answer.may
+    if may is None or may.admin:
+        ruled = may is not None and may.ruled
+        shown.note("you may do everything" + ("" if ruled else ": there are no rules"))
+        return
+    ways = [
+        f"clusters {_names(one.clusters)}, queues {_names(one.queues)}, "
+        f"accounts {_names(one.accounts)}, as {_names(one.run_as)}"
+        for one in may.submit
+    ]
+    shown.pairs(
+        {
+            "teams": ", ".join(may.teams) or "none",
+            "submit": "; ".join(ways) or "nothing",
+            **{kind: f"{scope} jobs" for kind, scope in sorted(may.intents.items())},
+            "read": f"{may.read} jobs" if may.read else "nothing",
+            "tombstone": f"{may.tombstone} jobs" if may.tombstone else "nothing",
+        }
+    )
+
+
+def _names(patterns: tuple[str, ...]) -> str:
+    return ", ".join(patterns)
 
 
 def check(

@@ -73,6 +73,12 @@ def submit(
         str | None,
         typer.Option("--key", help="The idempotency key: the same key never makes a second job."),
     ] = None,
+    allow_plain: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-plain", metavar="NAME", help="Let this variable stand though it looks secret."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the request and send nothing.")
     ] = False,
@@ -100,16 +106,16 @@ def submit(
     wanted = _wanted(file, command, changes)
     shown = screen(machine=json_)
     if dry_run:
-        request = _request(wanted, lambda: _only_cluster(url))
+        request = _request(wanted, lambda: _only_cluster(url), allow_plain or ())
         shown.out.print_json(request.model_dump_json(exclude_none=True))
         return
     with client(url) as to:
-        _send(to, wanted, shown)
+        _send(to, wanted, shown, allow_plain or ())
 
 
-def _send(to: Client, wanted: JobFile, shown: Screen) -> None:
+def _send(to: Client, wanted: JobFile, shown: Screen, allow_plain: Sequence[str]) -> None:
     used = wanted.idempotency_key or new_key()
-    request = _request(wanted, lambda: _only(to))
+    request = _request(wanted, lambda: _only(to), allow_plain)
     try:
         made = to.submit(request, key=used)
     except (Unknown, TryLater) as error:
@@ -144,7 +150,9 @@ def _pairs(option: str, given: Sequence[str] | None) -> list[tuple[str, str]]:
     return pairs
 
 
-def _request(wanted: JobFile, only_cluster: Callable[[], str]) -> SubmitRequest:
+def _request(
+    wanted: JobFile, only_cluster: Callable[[], str], allow_plain: Sequence[str]
+) -> SubmitRequest:
     return SubmitRequest(
         spec=wanted.spec,
         cluster=wanted.cluster or only_cluster(),
@@ -152,6 +160,7 @@ def _request(wanted: JobFile, only_cluster: Callable[[], str]) -> SubmitRequest:
         start_retries=wanted.start_retries,
         unmatched=wanted.unmatched,
         supersedes=wanted.supersedes,
+        allow_plain=tuple(allow_plain) or None,
     )
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from dispatch.api import (
     IDEMPOTENCY_HEADER,
     NEXT_HEADER,
+    AcceptLossRequest,
     ClusterAnswer,
     ClustersAnswer,
     HistoryAnswer,
@@ -24,6 +25,7 @@ from dispatch.api import (
     ListedAnswer,
     ListingAnswer,
     LogsAnswer,
+    LossAcceptedAnswer,
     ReceiptAnswer,
     StatusAnswer,
     SubmitRequest,
@@ -279,9 +281,25 @@ class Client:
         """Return the configured clusters and how their supervision goes."""
         return self._to.answer(ClustersAnswer, "GET", "/clusters").clusters
 
+    def accept_loss(self, cluster: str, *, reason: str | None = None) -> LossAcceptedAnswer:
+        """Say that what a cluster lost at once, or its new identity, is real.
+
+        Raises:
+            Forbidden: Only an administrator may.
+            UnknownCluster: There is none of that name.
+            Unreachable, TryLater: Say it again.
+        """
+        body = AcceptLossRequest(reason=reason).model_dump_json(exclude_none=True)
+        path = f"/clusters/{quote(cluster, safe='')}/accept-loss"
+        return self._to.answer(LossAcceptedAnswer, "POST", path, body=body)
+
     def whoami(self) -> str:
         """Return who the endpoint takes the caller for."""
-        return self._to.answer(WhoamiAnswer, "GET", "/whoami").actor
+        return self.rights().actor
+
+    def rights(self) -> WhoamiAnswer:
+        """Return who the endpoint takes the caller for, and what they may do."""
+        return self._to.answer(WhoamiAnswer, "GET", "/whoami")
 
     def logs(self, job: str, *, offset: int = 0) -> LogsAnswer:
         """Return a piece of a job's output, from a byte offset.

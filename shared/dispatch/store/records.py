@@ -319,6 +319,20 @@ class Owner(Protocol):
         ...
 
 
+class ClusterTrouble(NamedTuple):
+    """Something that is wrong with a cluster.
+
+    Attributes:
+        kind: unreachable or mass_loss.
+        since: When it began, UTC.
+        detail: For people.
+    """
+
+    kind: str
+    since: datetime
+    detail: str
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
     """How supervision of a cluster goes; for display only (seed, "The store").
@@ -332,6 +346,12 @@ class ClusterHealth:
         identity: What the cluster says it is, as first seen.
         escalations: Cluster-level escalations by key, with their texts.
         loss_accepted_at: When a person said that a mass loss, or a new identity, is real.
+        failing_since: When the first of the looks failed that nothing was learnt from; None once
+            one is answered.
+        retry_at: Until when it isn't asked again, having failed for a while.
+        troubles: What is wrong with it.
+        told: The ids of the events that told of troubles.
+        withheld: What its brakes keep from happening, a few lines of it.
     """
 
     cluster: str
@@ -342,6 +362,11 @@ class ClusterHealth:
     identity: str | None = None
     escalations: tuple[tuple[str, str], ...] = ()
     loss_accepted_at: datetime | None = None
+    failing_since: datetime | None = None
+    retry_at: datetime | None = None
+    troubles: tuple[ClusterTrouble, ...] = ()
+    told: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
 
 
 class Health(Protocol):

@@ -18,6 +18,7 @@ from dispatch.store.records import (
     MAX_ENTRIES_PER_COMMIT,
     MAX_ENTRY_BYTES,
     ClusterHealth,
+    ClusterTrouble,
     Lease,
     Listed,
     NewRecord,
@@ -213,31 +214,50 @@ def quiet_of(text: str | None) -> Quiet | None:
 
 def health_text(health: ClusterHealth) -> str:
     """Return a cluster's health as it is kept."""
-    find, accepted = health.last_complete_find, health.loss_accepted_at
     return json.dumps(
         {
             "supervisor": health.supervisor,
             "last_tick": written(health.last_tick),
-            "last_complete_find": None if find is None else written(find),
+            "last_complete_find": _written_or_none(health.last_complete_find),
             "last_error": health.last_error,
             "identity": health.identity,
             "escalations": health.escalations,
-            "loss_accepted_at": None if accepted is None else written(accepted),
+            "loss_accepted_at": _written_or_none(health.loss_accepted_at),
+            "failing_since": _written_or_none(health.failing_since),
+            "retry_at": _written_or_none(health.retry_at),
+            "troubles": [(one.kind, written(one.since), one.detail) for one in health.troubles],
+            "told": health.told,
+            "withheld": health.withheld,
         }
     )
 
 
 def health_of(cluster: str, text: str) -> ClusterHealth:
-    """Return the health that `health_text` wrote."""
+    """Return the health that `health_text` wrote, this build's or an earlier one's."""
     kept = json.loads(text)
-    find, accepted = kept["last_complete_find"], kept["loss_accepted_at"]
     return ClusterHealth(
         cluster=cluster,
         supervisor=kept["supervisor"],
         last_tick=moment(kept["last_tick"]),
-        last_complete_find=None if find is None else moment(find),
+        last_complete_find=_moment_or_none(kept["last_complete_find"]),
         last_error=kept["last_error"],
         identity=kept["identity"],
         escalations=tuple((key, text) for key, text in kept["escalations"]),
-        loss_accepted_at=None if accepted is None else moment(accepted),
+        loss_accepted_at=_moment_or_none(kept["loss_accepted_at"]),
+        failing_since=_moment_or_none(kept.get("failing_since")),
+        retry_at=_moment_or_none(kept.get("retry_at")),
+        troubles=tuple(
+            ClusterTrouble(kind, moment(since), detail)
+            for kind, since, detail in kept.get("troubles", ())
+        ),
+        told=tuple(kept.get("told", ())),
+        withheld=tuple(kept.get("withheld", ())),
     )
+
+
+def _written_or_none(value: datetime | None) -> str | None:
+    return None if value is None else written(value)
+
+
+def _moment_or_none(text: str | None) -> datetime | None:
+    return None if text is None else moment(text)

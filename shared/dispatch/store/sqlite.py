@@ -112,12 +112,10 @@ class SqliteRecords:
                 " ORDER BY revision",
                 (job_id,),
             ).fetchall()
-        for place, (number, *_) in enumerate(rows):
-            if number != place:
-                raise _gap(job_id, place)
-        if len(rows) != revision + 1:
-            raise _gap(job_id, len(rows))
-        header, *entries = (Envelope(*stored) for _, *stored in rows)
+        numbers = [row[0] for row in rows]
+        if numbers != list(range(revision + 1)):
+            raise _gap(job_id, _first_gap(numbers))
+        header, *entries = [Envelope(schema, body, token) for _, schema, body, token in rows]
         settled = None if settled_at is None else rules.moment(settled_at)
         return View(job_id, header, tuple(entries), settled_at=settled)
 
@@ -312,6 +310,12 @@ class SqliteRecords:
         if tombstoned:
             raise JobTombstoned("its record is tombstoned", job=job_id)
         return revision, settled_at
+
+
+def _first_gap(numbers: Sequence[int]) -> int:
+    """Return the first number that should stand there and doesn't."""
+    wrong = (place for place, number in enumerate(numbers) if number != place)
+    return next(wrong, len(numbers))
 
 
 def _gap(job_id: str, entry: int) -> InvalidRecord:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from dispatch.clusters import NO_BRAKES, Brakes
 from dispatch.core.decide import Decision, decide, key
-from dispatch.core.fold import extend, fold
+from dispatch.core.fold import extend, fold, refold
 from dispatch.core.job import Job
 from dispatch.core.steps import Next, Start
 from dispatch.errors import (
@@ -27,6 +28,7 @@ from dispatch.record.fact import Fact, Settled
 from dispatch.record.view import View
 from dispatch.schedulers.scheduler import Scheduler
 from dispatch.store.records import Records
+from dispatch.supervisor.brakes import kept_back, sentences
 from dispatch.supervisor.execute import Calls, Trouble
 
 MAX_ROUNDS = 30
@@ -64,6 +66,7 @@ class Passed:
         troubles: What went wrong with calls, for people.
         alerts: What a person must be told that can't be written down.
         refusal: Why the record couldn't be folded.
+        withheld: What the cluster's brakes kept from happening, for people.
     """
 
     job_id: str
@@ -77,6 +80,7 @@ class Passed:
     troubles: list[Trouble] = field(default_factory=list)
     alerts: list[str] = field(default_factory=list)
     refusal: str | None = None
+    withheld: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class Supervisor:
         clock: Reads the time, UTC; once for each round, and around a call that has a deadline.
         by: Who the facts are written by.
         time_left: Seconds until this process must be done; a call isn't begun without them.
+        brakes: What is kept from happening on this cluster.
     """
 
     records: Records
@@ -96,6 +101,7 @@ class Supervisor:
     clock: Callable[[], datetime]
     by: str
     time_left: Callable[[], float]
+    brakes: Brakes = NO_BRAKES
 
     def supervise(self, job_id: str, discovery: Discovery) -> Passed:
         """Do everything that is due for one job, and return what was done.
@@ -124,12 +130,15 @@ class Supervisor:
     def _rounds(self, passed: Passed, discovery: Discovery) -> None:
         view = self.records.read(passed.job_id)
         made: frozenset[tuple[str, ...]] = frozenset()
+        job: Job | None = None
         for _ in range(MAX_ROUNDS):
             now = self.clock()
-            job = fold(view, now)
-            decision = decide(job, discovery, now, by=self.by, made=made)
+            job = fold(view, now) if job is None else refold(job, view, now)
+            without = kept_back(self.brakes)
+            decision = decide(job, discovery, now, by=self.by, made=made, without=without)
             passed.job, passed.next = job, decision.next
-            if decision.idle:
+            passed.withheld = sentences(self.brakes, decision)
+            if decision.idle or self.brakes.observed is not None:
                 return
             if self._out_of_time(decision, job):
                 break

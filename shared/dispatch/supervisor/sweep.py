@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import islice
 
+from dispatch.clusters import NO_BRAKES, Brakes
 from dispatch.core.job import Job
 from dispatch.core.next import next_steps
 from dispatch.core.steps import Append
@@ -21,7 +22,9 @@ from dispatch.record.evidence import Found, Glance
 from dispatch.record.names import ENDED_STATES
 from dispatch.schedulers.scheduler import KeepsEvidence, Scheduler
 from dispatch.store.records import ClusterHealth, Due, Quiet, Store
+from dispatch.supervisor.brakes import mark
 from dispatch.supervisor.execute import target_of
+from dispatch.supervisor.health import health_after, loss_accepted_at
 from dispatch.supervisor.loop import Ended, Passed, Supervisor
 
 BUILD = "1"
@@ -63,6 +66,12 @@ class Swept:
         error: Why nothing, or not everything, could be learnt.
         mass_loss: Why a Find was not believed.
         found: The last Find that was believed.
+        known: Live objects that hints name, if the index was read and named enough to judge by.
+        whole: Whether every open job of the shard was due, and so looked at.
+        unreachable: Whether the cluster didn't answer, so that nothing was learnt.
+        store_down: Whether it was the store that didn't answer.
+        health: The cluster's health as it was left; None where it couldn't be.
+        braked: Whether a brake was on.
     """
 
     cluster: str
@@ -73,6 +82,17 @@ class Swept:
     error: str | None = None
     mass_loss: str | None = None
     found: Found | None = None
+    known: list[str] | None = None
+    whole: bool = False
+    unreachable: bool = False
+    store_down: bool = False
+    health: ClusterHealth | None = None
+    braked: bool = False
+
+    @property
+    def withheld(self) -> list[str]:
+        """What the cluster's brakes kept from happening, a line each."""
+        return [f"job {one.job_id}: {said}" for one in self.passes for said in one.withheld]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +106,7 @@ class Sweeper:
         by: Who the facts are written by.
         time_left: Seconds until this process must be done.
         beat: How often to look closely.
+        brakes: What is kept from happening on this cluster.
     """
 
     store: Store
@@ -94,6 +115,7 @@ class Sweeper:
     by: str
     time_left: Callable[[], float]
     beat: Beat = Beat()
+    brakes: Brakes = NO_BRAKES
 
     def sweep(
         self,
@@ -108,7 +130,7 @@ class Sweeper:
         No error of the store or the scheduler is raised: what couldn't be learnt is in the
         answer and in the cluster's health, and nothing is concluded from it.
         """
-        swept = Swept(cluster)
+        swept = Swept(cluster, braked=self.brakes != NO_BRAKES)
         health = None
         try:
             health = self.store.get_health(cluster)
@@ -118,11 +140,14 @@ class Sweeper:
                 due = self._due(swept, glance, health, jobs, (shard, shards))
                 self._serve(swept, glance, health, due)
         except SchedulerUnavailable as error:
-            swept.error = str(error)
+            swept.error, swept.unreachable = str(error), True
         except StoreUnavailable as error:
-            swept.error = str(error)
+            swept.error, swept.store_down = str(error), True
             return swept
-        self._report(swept, health)
+        try:
+            self._report(swept, health)
+        except StoreUnavailable as error:
+            swept.error, swept.store_down = str(error), True
         return swept
 
     # --- what is due ------------------------------------------------------------------------
@@ -137,10 +162,18 @@ class Sweeper:
     ) -> list[Due]:
         if jobs is not None:
             return [Due(job_id, -1, None) for job_id in dict.fromkeys(jobs)]
-        slow = self._slow_beat(health)
-        every = list(self.store.open_jobs(swept.cluster, shard=shard[0], shards=shard[1]))
-        swept.looked_at = len(every)
-        return [one for one in every if slow or not self._is_quiet(one, glance)]
+        swept.whole = slow = self._slow_beat(health)
+        due: list[Due] = []
+        known: list[str] = []
+        for one in self.store.open_jobs(swept.cluster, shard=shard[0], shards=shard[1]):
+            if swept.looked_at < MASS_LOSS_SAMPLE:
+                known += _live(one)
+            swept.looked_at += 1
+            if slow or not self._is_quiet(one, glance):
+                due.append(one)
+        if shard[1] == 1 or len(known) >= MASS_LOSS_LEAST:
+            swept.known = known
+        return due
 
     def _slow_beat(self, health: ClusterHealth | None) -> bool:
         if health is None or health.last_complete_find is None:
@@ -150,7 +183,7 @@ class Sweeper:
 
     def _is_quiet(self, due: Due, glance: Glance) -> bool:
         quiet = due.quiet
-        if quiet is None or quiet.build != BUILD or quiet.revision != due.revision:
+        if quiet is None or quiet.build != self._build or quiet.revision != due.revision:
             return False
         if quiet.wait_until is not None and self.clock() >= quiet.wait_until:
             return False
@@ -172,7 +205,9 @@ class Sweeper:
     ) -> list[str]:
         """Serve these jobs with one Find; return those that met a conflict."""
         found = self._found(swept, health)
-        supervisor = Supervisor(self.store, self.scheduler, self.clock, self.by, self.time_left)
+        supervisor = Supervisor(
+            self.store, self.scheduler, self.clock, self.by, self.time_left, self.brakes
+        )
         conflicts = []
         for index, one in enumerate(due):
             if self.time_left() <= 2:
@@ -191,7 +226,7 @@ class Sweeper:
         if not found.complete:
             swept.error = found.error or "the Find wasn't complete"
         swept.mass_loss = self._identity_trouble(health, found.identity) or self._mass_loss(
-            health, found
+            health, found, swept.known
         )
         if swept.mass_loss is None:
             swept.found = found
@@ -201,7 +236,7 @@ class Sweeper:
     def _settle_down(self, passed: Passed, glance: Glance, found: Found) -> None:
         """Leave the hint that saves the next look, and let go of evidence that is recorded."""
         job = passed.job
-        if job is None:
+        if job is None or self.brakes.observed is not None:
             return
         if isinstance(self.scheduler, KeepsEvidence):
             self._acknowledge(self.scheduler, job, found)
@@ -210,7 +245,8 @@ class Sweeper:
         if job.settled_at is not None and not passed.next.waiting:
             self.store.close(job.job_id)
             return
-        if passed.troubles or len(job.objects) > MAX_REFS:
+        if passed.troubles or passed.calls or len(job.objects) > MAX_REFS:
+            # What was called may have been lost without a word: the next tick looks whether it took.
             return
         refs = tuple(job.objects)
         live = tuple(ref for ref, known in job.objects.items() if not known.ended)
@@ -220,7 +256,7 @@ class Sweeper:
         if self._due_by_a_fresh_look(job, found):
             return
         until = passed.next.wait_until
-        quiet = Quiet(job.revision, refs, digest(refs, glance), until, BUILD, live)
+        quiet = Quiet(job.revision, refs, digest(refs, glance), until, self._build, live)
         self.store.set_quiet(job.job_id, quiet)
 
     def _due_by_a_fresh_look(self, job: Job, found: Found) -> bool:
@@ -249,57 +285,51 @@ class Sweeper:
 
     # --- losing many at once ----------------------------------------------------------------
 
-    def _accepted(self, health: ClusterHealth | None) -> bool:
-        if health is None or health.loss_accepted_at is None:
+    def _accepted(self, cluster: str, health: ClusterHealth | None) -> bool:
+        accepted = loss_accepted_at(self.store, cluster, health)
+        if accepted is None:
             return False
-        until = health.loss_accepted_at + timedelta(seconds=self.beat.accepted_s)
-        return self.clock() < until
+        return self.clock() < accepted + timedelta(seconds=self.beat.accepted_s)
 
     def _identity_trouble(self, health: ClusterHealth | None, identity: str) -> str | None:
         if health is None or health.identity is None or health.identity == identity:
             return None
-        if self._accepted(health):
+        if self._accepted(health.cluster, health):
             return None
         return f"another cluster answers: {identity}, not {health.identity}; nothing is concluded"
 
-    def _mass_loss(self, health: ClusterHealth | None, found: Found) -> str | None:
+    def _mass_loss(
+        self, health: ClusterHealth | None, found: Found, known: list[str] | None
+    ) -> str | None:
         """Return why a complete Find isn't believed: it loses most known live objects at once."""
-        if not found.complete or self._accepted(health):
+        if not found.complete:
             return None
         shown = {one.ref for group in found.by_job.values() for one in group}
-        sample = islice(self.store.open_jobs(found.cluster), MASS_LOSS_SAMPLE)
-        known = [ref for one in sample if one.quiet is not None for ref in one.quiet.live]
+        if known is None:
+            sample = islice(self.store.open_jobs(found.cluster), MASS_LOSS_SAMPLE)
+            known = [ref for one in sample for ref in _live(one)]
         lost = [ref for ref in known if ref not in shown]
         if len(known) < MASS_LOSS_LEAST or 2 * len(lost) <= len(known):
+            return None
+        if self._accepted(found.cluster, health):
             return None
         return f"{len(lost)} of {len(known)} known live objects are missing; nothing is concluded"
 
     # --- health -----------------------------------------------------------------------------
 
     def _report(self, swept: Swept, before: ClusterHealth | None) -> None:
-        found = swept.found
-        whole = found is not None and found.complete
-        escalations = dict(before.escalations) if before is not None else {}
-        if swept.mass_loss is not None:
-            escalations["mass_loss"] = swept.mass_loss
-        elif whole:
-            escalations.pop("mass_loss", None)
-        last = before.last_complete_find if before is not None else None
-        identity = before.identity if before is not None else None
-        if found is not None and whole:
-            last, identity = found.taken_at, found.identity
-        self.store.put_health(
-            ClusterHealth(
-                cluster=swept.cluster,
-                supervisor=self.by,
-                last_tick=self.clock(),
-                last_complete_find=last,
-                last_error=swept.error or swept.mass_loss,
-                identity=identity,
-                escalations=tuple(sorted(escalations.items())),
-                loss_accepted_at=before.loss_accepted_at if before is not None else None,
-            )
-        )
+        health = health_after(swept, before, by=self.by, now=self.clock())
+        self.store.put_health(health)
+        swept.health = health
+
+    @property
+    def _build(self) -> str:
+        """What the quiet hints left now bear; a hint that was left under a brake ends with it."""
+        return BUILD + mark(self.brakes)
+
+
+def _live(due: Due) -> tuple[str, ...]:
+    return () if due.quiet is None else due.quiet.live
 
 
 def digest(refs: Iterable[str], glance: Glance) -> str:

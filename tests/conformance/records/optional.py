@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dispatch.errors import InvalidRequest
-from dispatch.store.records import ClusterHealth, Due, Feed, Lease, Quiet, Store
+from dispatch.store.records import ClusterHealth, ClusterTrouble, Due, Feed, Lease, Quiet, Store
 from dispatch.store.rules import BUCKETS
 from tests.conformance.records.contract import created, settled
 from tests.conformance.records.harness import Harness
@@ -209,6 +209,15 @@ class HealthContract(Harness):
         first = ClusterHealth("alpha", "s1", NOW)
         second = ClusterHealth(
             "alpha", "s2", LATER, NOW, "no answer", "id-7", (("k", "text: é"), ("l", "m"))
+        )
+        second = replace(
+            second,
+            loss_accepted_at=NOW,
+            failing_since=NOW,
+            retry_at=LATER,
+            troubles=(ClusterTrouble("unreachable", NOW, "no answer: é"),),
+            told=("cluster/alpha/unreachable/x",),
+            withheld=("job j: start", "job k: start"),
         )
         store.put_health(first)
         assert store.get_health("alpha") == first
