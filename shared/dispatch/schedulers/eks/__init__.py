@@ -1,0 +1,1 @@
+"""Jobs on Kubernetes, EKS first: one Indexed Job an attempt, its evidence kept by a finalizer."""

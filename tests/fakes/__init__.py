@@ -1,0 +1,1 @@
+"""Servers that stand in for those that can't be had here."""
