@@ -12,18 +12,21 @@ SAM_VENV := .venv-sam
 SAM_STAMP := $(SAM_VENV)/.installed
 RUNTIME_VENV := .venv-runtime
 RUNTIME_STAMP := $(RUNTIME_VENV)/.installed
+BENCH_VENV := .venv-bench
+BENCH_STAMP := $(BENCH_VENV)/.installed
 SAM_BUILD := build/sam
 REPORTS := build/reports
 WORKERS ?= 2
 SEEDS ?= 20000
 # -qq: a closed index or mirror of the reader's own configuration is warned about once a package.
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
-SOURCES := shared embedded simulator functions scripts tests
+SOURCES := shared embedded simulator functions scripts benchmarks tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup test demo lint format lock env-ministack test-dynamodb simulate clean
 .PHONY: env-sam env-runtime build validate rehearse test-runtime
+.PHONY: env-bench bench bench-slurm
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -62,6 +65,9 @@ lock: $(LOCK_VENV)/bin/uv ## Resolve all requirements anew and export the layer'
 	$(LOCK_VENV)/bin/uv pip compile requirements-ministack.in --universal --python-version 3.12 \
 	  --generate-hashes --custom-compile-command 'make lock' --upgrade --quiet \
 	  --output-file requirements-ministack.lock
+	$(LOCK_VENV)/bin/uv pip compile requirements-bench.in --universal --python-version 3.11 \
+	  --generate-hashes --custom-compile-command 'make lock' --upgrade --quiet \
+	  --output-file requirements-bench.lock
 	for name in sam runtime; do \
 	  $(LOCK_VENV)/bin/uv pip compile requirements-$$name.in --universal --python-version 3.13 \
 	    --generate-hashes --custom-compile-command 'make lock' --upgrade --quiet \
@@ -122,9 +128,46 @@ test-runtime: $(STAMP) $(RUNTIME_STAMP) build ## Run the built functions under A
 	@mkdir -p $(REPORTS)
 	$(BIN)/pytest tests/real/packaging tests/real/runtime --junit-xml=$(REPORTS)/runtime.xml
 
+env-bench: $(BENCH_STAMP) ## Create .venv-bench: the locked requirements and what is measured beside them
+
+$(BENCH_STAMP): requirements.lock requirements-bench.lock pyproject.toml
+	@echo "Installing the locked requirements into $(BENCH_VENV) (a minute or two the first time)"
+	@$(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements-bench.lock
+	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+bench: $(BENCH_STAMP) $(MINISTACK_STAMP) build ## Measure what Dispatch costs, beside what else a user would pick (minutes; BENCH=--quick)
+	DISPATCH_MINISTACK=$(abspath $(MINISTACK_VENV))/bin/ministack \
+	  $(BENCH_VENV)/bin/python -m benchmarks $(BENCH)
+
+bench-slurm: $(BENCH_STAMP) ## Measure ticks against a real Slurm with thousands of jobs in its queue (needs root)
+	benchmarks/with-slurm trixie $(BENCH_VENV)/bin/python -m benchmarks --only slurm --json build/bench-slurm.json $(BENCH)
+
 simulate: $(STAMP) ## Prove the protocol on SEEDS fresh seeds (minutes; make simulate SEEDS=200000)
 	$(BIN)/dispatch simulate --seeds $(SEEDS)
 
 clean: ## Remove the environments and everything that was built
-	rm -rf $(VENV) $(LOCK_VENV) $(MINISTACK_VENV) $(SAM_VENV) $(RUNTIME_VENV) .aws-sam build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LOCK_VENV) $(MINISTACK_VENV) $(SAM_VENV) $(RUNTIME_VENV) $(BENCH_VENV) .aws-sam build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: test-kubernetes
+test-kubernetes: $(STAMP) ## Run the suite on the Kubernetes cluster of DISPATCH_TEST_KUBECONFIG
+	@test -n "$(DISPATCH_TEST_KUBECONFIG)" || { \
+	  echo "DISPATCH_TEST_KUBECONFIG must name the kubeconfig of a cluster that these tests may write to:" >&2; \
+	  echo "  DISPATCH_TEST_KUBECONFIG=~/.kube/config make test-kubernetes" >&2; exit 2; }
+	@mkdir -p $(REPORTS)
+	DISPATCH_TEST_KUBECONFIG="$(DISPATCH_TEST_KUBECONFIG)" \
+	  $(BIN)/pytest tests/real/eks --timeout 600 --junit-xml=$(REPORTS)/kubernetes.xml
+
+.PHONY: test-slurm test-slurm-next
+SLURM_TESTS := tests/real/slurm
+
+test-slurm: $(STAMP) ## Run the tests that need a real Slurm 24.11 (installed, started and stopped here; root)
+	@mkdir -p $(REPORTS)
+	$(SLURM_TESTS)/run.sh trixie $(SLURM_TESTS) --ignore=$(SLURM_TESTS)/next --junit-xml=$(REPORTS)/slurm.xml
+
+test-slurm-next: $(STAMP) ## The same, and in-place requeue, on the newest Slurm (its suite moves)
+	@mkdir -p $(REPORTS)
+	$(SLURM_TESTS)/run.sh forky $(SLURM_TESTS) --junit-xml=$(REPORTS)/slurm-next.xml

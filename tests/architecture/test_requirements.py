@@ -65,6 +65,7 @@ def test_the_lock_pins_nothing_that_nobody_asks_for() -> None:
     "name",
     [
         "requirements.lock",
+        "requirements-bench.lock",
         "requirements-ministack.lock",
         "requirements-runtime.lock",
         "requirements-sam.lock",

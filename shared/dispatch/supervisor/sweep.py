@@ -246,7 +246,7 @@ class Sweeper:
             self.store.close(job.job_id)
             return
         if passed.troubles or passed.calls or len(job.objects) > MAX_REFS:
-            # What was called may have been lost without a word: the next tick looks whether it took.
+            # A call may be lost without a word: the next tick looks whether it took.
             return
         refs = tuple(job.objects)
         live = tuple(ref for ref, known in job.objects.items() if not known.ended)

@@ -1,0 +1,1 @@
+"""Simulated clusters: what a scheduler shows, beside what its processes really do."""

@@ -1,0 +1,1 @@
+"""The simulator: its worlds, its seeds, its mutants and its stories."""
