@@ -1,0 +1,1 @@
+"""What Dispatch costs, measured beside the limit and beside what a user would pick instead."""
