@@ -271,8 +271,8 @@ class KubeCluster:
         for name, at in list(self._dies_at.items()):
             if self.now >= at:
                 del self._dies_at[name]
-                here = [u for u, p in self.kubelets.processes.items() if p.node == name]
-                for uid in here:
+                doomed = [u for u, p in self.kubelets.processes.items() if p.node == name]
+                for uid in doomed:
                     del self.kubelets.processes[uid]
         for uid, at in self._tolerated().items():
             pod = next(p for p in self.pods() if p["metadata"]["uid"] == uid)

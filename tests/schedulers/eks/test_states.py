@@ -362,6 +362,18 @@ def test_held_takes_more_than_the_condition() -> None:
     assert (held.state, held.held) == (S.PENDING, True)
 
 
+def test_f22_what_is_held_still_tells_of_the_lost_node_of_its_run() -> None:
+    lost = condition("DisruptionTarget", "DeletionByPodGC", "no execution")
+    kept = pod("Failed", conditions=[lost], deleted=True)
+    held = captured(job(SUSPENDED, suspend=True, terminating=0), kept)
+    assert (held.state, held.held) == (S.PENDING, True)
+    assert held.lost_at is not None
+    alive = captured(
+        job(SUSPENDED, suspend=True, terminating=0), pod("Failed", exit_code=9, deleted=True)
+    )
+    assert alive.lost_at is None
+
+
 def test_a_deadline_of_the_jobs_is_a_timeout_whatever_its_pods_say() -> None:
     over = condition("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
     seen = captured(job(over), pod("Failed", exit_code=143, deleted=True))

@@ -668,6 +668,26 @@ def test_a_requeue_cut_short_leaves_nothing_running_and_counts_nothing(
     assert play.wait(target, ObjectState.RUNNING).restarts == 1
 
 
+def test_a_requeue_whose_process_stood_still_resumes_nothing_after_its_bound(
+    world: EksWorld, play: Play
+) -> None:
+    target = play.run()
+    suspended: list[Request] = []
+
+    def stand_still(request: Request) -> Fault | None:
+        if request.method == "PATCH":
+            suspended.append(request)
+        elif suspended:
+            world.advance(play.declared.call_bound_s)
+        return None
+
+    with world.server.faults(stand_still), pytest.raises(CallUnknown, match="in time"):
+        world.scheduler.requeue(target)
+    assert len(suspended) == 1
+    assert play.wait_until(target, lambda s: s.held, "held").restarts == 0
+    assert world.processes(target.ref) == 0
+
+
 def test_a_run_of_which_a_rank_has_ended_is_never_run_again_in_part(
     world: EksWorld, play: Play
 ) -> None:

@@ -10,7 +10,7 @@ from dispatch.errors import CallRefused, SchedulerUnavailable
 from dispatch.record.names import Cause, ObjectState
 from tests.conformance.scheduler.contract import Play, SchedulerContract
 from tests.conformance.scheduler.world import Work
-from tests.real.kubernetes.world import RealWorld
+from tests.real.eks.world import RealWorld
 
 
 class TestKubernetes(SchedulerContract):

@@ -13,7 +13,7 @@ from dispatch.schedulers.eks.client import KubeClient, Timeouts, path
 from dispatch.schedulers.eks.objects import mapping
 from dispatch.schedulers.eks.response import Answer
 from dispatch.schedulers.eks.settings import KubeconfigAccess
-from tests.real.kubernetes.world import RealWorld
+from tests.real.eks.world import RealWorld
 
 VARIABLE = "DISPATCH_TEST_KUBECONFIG"
 # Read before the run forgets every variable of Dispatch that a person may have set.

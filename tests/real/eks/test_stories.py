@@ -8,7 +8,7 @@ from dispatch.record.names import Cause, ObjectState
 from dispatch.schedulers.scheduler import Started, StartRefused, Target
 from tests.conformance.scheduler.contract import Play
 from tests.conformance.scheduler.world import Work
-from tests.real.kubernetes.world import RealWorld
+from tests.real.eks.world import RealWorld
 
 
 def run(world: RealWorld, play: Play, command: str) -> Target:

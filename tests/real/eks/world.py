@@ -18,7 +18,7 @@ from dispatch.schedulers.eks.response import Answer
 from dispatch.schedulers.eks.settings import EksSettings, KubeconfigAccess, Team, Toleration
 from tests.conformance.scheduler.world import Work
 from tests.fakes.kube.kubelet import Program
-from tests.real.kubernetes.kubelet import LABEL, Body, PlayedKubelet
+from tests.real.eks.kubelet import LABEL, Body, PlayedKubelet
 
 PATIENCE_S = 240.0
 POLL_S = 0.1
