@@ -13,6 +13,10 @@ from dataclasses import dataclass
 LEAST_SECRET = 12
 """Characters below which a value is no key by its looks alone, whatever its name."""
 
+# Each repetition is bounded: a large value is looked through once, not once for each character.
+_ADDRESS = r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s/:@]{0,256}:[^\s/@]{1,1024}@"
+_SIGNED = r"eyJ[A-Za-z0-9_-]{8,4096}\.eyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]*"
+
 _LOOKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (what, re.compile(pattern))
     for what, pattern in (
@@ -26,9 +30,9 @@ _LOOKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("a Hugging Face token", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}"),
         ("an API key", r"(?<![A-Za-z0-9])(?:sk|rk|pk)[-_][A-Za-z0-9][A-Za-z0-9_-]{22,}"),
         ("a registry token", r"npm_[A-Za-z0-9]{36}|pypi-AgE[A-Za-z0-9_-]{20,}|dckr_pat_\S{20,}"),
-        ("a signed token", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+        ("a signed token", _SIGNED),
         ("an Azure key", r"(?i)(?:AccountKey|SharedAccessKey|SharedAccessSignature)=\S{16,}"),
-        ("an address with a password", r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:[^\s/@]+@"),
+        ("an address with a password", _ADDRESS),
     )
 )
 

@@ -51,8 +51,12 @@ class Running:
         return self.ended()
 
     def ended(self) -> tuple[int, str]:
-        out, _ = self.process.communicate(timeout=40)
-        return self.process.returncode, self.first_line + out
+        # Not communicate(): it reads past what readline() has already taken into its buffer.
+        assert self.process.stdout is not None
+        out = self.process.stdout.read()
+        code = self.process.wait(40)
+        self._close()
+        return code, self.first_line + out
 
     def _close(self) -> None:
         assert self.process.stdout is not None

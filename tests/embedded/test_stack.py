@@ -42,6 +42,10 @@ def test_a_job_runs_from_submit_to_settled(starts: Callable[..., Running], tmp_p
     assert (status["outcome"], status["submission"], status["attempt"]) == ("succeeded", 1, 1)
     assert stack.get(f"/jobs/{job}/logs")["text"] == "rank 0\n"
     assert status["created_by"].startswith("local:")
+    # Events follow the record by way of the stream: both are there a moment after it is settled.
+    told = tmp_path / "state/events.jsonl"
+    while f"{job}/settled" not in told.read_text():
+        time.sleep(0.02)
     code, out = stack.end()
     assert code == 0, out
     events = [
