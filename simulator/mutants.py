@@ -201,6 +201,11 @@ MUTANTS: tuple[Mutant, ...] = (
     _m("triggers_by_restarts", "§4 triggers", (rules, "run_trigger", _by_restarts)),
     _m("release_beside_another", "§6 row 11", (rules, "others_may_execute", _NO)),
     _m(
+        "release_beside_its_earlier_run",
+        "§6 rows 10, 11",
+        (next_module, "earlier_run_may_execute", _NO),
+    ),
+    _m(
         "release_unwritten",
         "§4 released",
         (next_module, "_release", _unwritten_release(next_module._release)),

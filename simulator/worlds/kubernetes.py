@@ -254,12 +254,14 @@ class KubernetesWorld(KubernetesControl):
         if not row.orphaned and row.name not in self._names:
             self._names[row.name] = row.ref
         self._stage.tell("(kubernetes)", f"{row.ref} is {row.state} again")
-        doing = (began, self._stage.now, self._stage.now)
+        # An undone end is run again by the same right as before; what a person restores, by his.
+        by_right = row.doing[2] if began is Began.UNDONE else self._stage.now
+        doing = (began, self._stage.now, by_right)
         if row.held or (began is Began.UNDONE and (not row.process or row.doing[0] != Began.OURS)):
             doing = row.doing
         self._stamp += 1
         row = self.rows[row.ref] = replace(row, stamp=self._stamp, doing=doing)
-        if began is Began.OUTSIDE:
+        if began is Began.OUTSIDE or row.foreign:
             self.raised_at[row.ref] = self._stage.now
         if row.end is not None:
             self._later(row, float(self.declared.retention_s), self._live_out)

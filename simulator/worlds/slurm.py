@@ -296,6 +296,8 @@ class SlurmWorld(Rows):
                 self.ground.kill(other, "the controller doesn't know it")
         self._stamp += 1
         row = self.rows[row.ref] = replace(row, stamp=self._stamp)
+        if row.foreign:
+            self.raised_at[row.ref] = self.stage.now
         if row.state is ObjectState.PENDING:
             self.kick(row)
         elif row.state in ENDED_STATES:
