@@ -122,11 +122,11 @@ validate: $(SAM_STAMP) ## Check the template with all three checkers
 rehearse: $(STAMP) $(MINISTACK_STAMP) build validate ## Deploy the build to an engine on this machine and try what it promises
 	@mkdir -p $(REPORTS)
 	DISPATCH_MINISTACK=$(abspath $(MINISTACK_VENV))/bin/ministack \
-	  $(BIN)/pytest tests/real/rehearsal -v --junit-xml=$(REPORTS)/rehearsal.xml
+	  $(BIN)/pytest tests/real/rehearsal -v --timeout 600 --junit-xml=$(REPORTS)/rehearsal.xml
 
 test-runtime: $(STAMP) $(RUNTIME_STAMP) build ## Run the built functions under Amazon's own runtime
 	@mkdir -p $(REPORTS)
-	$(BIN)/pytest tests/real/packaging tests/real/runtime --junit-xml=$(REPORTS)/runtime.xml
+	$(BIN)/pytest tests/real/packaging tests/real/runtime --timeout 600 --junit-xml=$(REPORTS)/runtime.xml
 
 env-bench: $(BENCH_STAMP) ## Create .venv-bench: the locked requirements and what is measured beside them
 

@@ -124,7 +124,7 @@ class JobController:
                 done = indexes(status.get("completedIndexes", "")) | {index_of(pod)}
                 status["completedIndexes"] = ranges(done)
                 status["succeeded"] = status.get("succeeded", 0) + 1
-            elif not self._suspending(job, pod):
+            else:
                 self._failed(job, pod)
                 fresh = True
             finalizers.remove(TRACKING)
@@ -135,21 +135,6 @@ class JobController:
             wait = BACK_OFF_S * 2 ** (status.get("failed", 1) - 1)
             until = self.store.now() + timedelta(seconds=wait)
             self.wait_until[job["metadata"]["uid"]] = until
-
-    def _suspending(self, job: Body, pod: Body) -> bool:
-        """Whether a pod ended because its Job was suspended: those aren't failures."""
-        return "deletionTimestamp" in pod["metadata"] and bool(
-            job["spec"]["suspend"] or self._resumed_after(job, pod)
-        )
-
-    def _resumed_after(self, job: Body, pod: Body) -> bool:
-        started = job["status"].get("startTime")
-        created = parse(pod["metadata"]["creationTimestamp"])
-        resumed = any(
-            c["type"] == "Suspended" and c["reason"] == "JobResumed"
-            for c in job["status"].get("conditions", [])
-        )
-        return resumed and started is not None and created < parse(started)
 
     def _failed(self, job: Body, pod: Body) -> None:
         status = job["status"]
@@ -221,6 +206,11 @@ class JobController:
 
     def _suspend(self, job: Body, live: list[Body]) -> None:
         for pod in live:
+            if "deletionTimestamp" not in pod["metadata"]:
+                # Taken off before, so that a pod which ends for this is no failure of its Job.
+                pod["metadata"]["finalizers"].remove(TRACKING)
+                if not pod["metadata"]["finalizers"]:
+                    del pod["metadata"]["finalizers"]
             self._end_pod(job, pod)
         if condition(job, "Suspended") is None:
             job["status"].pop("startTime", None)

@@ -727,3 +727,17 @@ def test_time_passes_on_the_tests_clock_alone(kube: KubeCluster) -> None:
     kube.advance(86_400)
     assert kube.now == START + timedelta(days=1)
     assert parse(get(kube, "ok1")["status"]["startTime"]) == START
+
+
+def test_a_pod_that_a_suspension_ended_is_no_failure_even_after_the_resumption() -> None:
+    kube = KubeCluster(lambda a, e: Program(term_s=1))
+    create(kube, "es", keep=True, podReplacementPolicy="Failed")
+    ask(kube, "PATCH", f"{JOBS}/es", {"spec": {"suspend": True}})
+    # As recorded, only ours is left on it.
+    assert kube.pod("es")["metadata"]["finalizers"] == [EVIDENCE]
+    ask(kube, "PATCH", f"{JOBS}/es", {"spec": {"suspend": False}})
+    assert get(kube, "es")["status"]["terminating"] == 1
+    assert len(kube.pods("es")) == 1
+    kube.advance(2)
+    status = get(kube, "es")["status"]
+    assert (status["active"], status.get("failed")) == (1, None)
