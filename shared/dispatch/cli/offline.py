@@ -181,21 +181,21 @@ def explain(
     """Say what a scheduler's raw answer is worth as evidence, and what it shows."""
     shown = screen(machine=json_)
     text = text_of(file)
-    try:
-        document = parse_strict(text)
-    except RecordRefused as refused:
-        raise InvalidRequest(f"{file}: {refused.reason}", field=refused.field) from None
     match adapter:
         case Adapter.SLURM:
             from dispatch.schedulers.slurm.explain import explain as of_slurm
 
+            try:
+                document = parse_strict(text)
+            except RecordRefused as refused:
+                raise InvalidRequest(f"{file}: {refused.reason}", field=refused.field) from None
             if not isinstance(document, Mapping):
                 raise InvalidRequest(f"{file}: it isn't a JSON object")
             told: object = of_slurm(document)
         case _:
             from dispatch.schedulers.eks.explain import explain as of_eks
 
-            told = of_eks(document)
+            told = of_eks(text)  # a proxy's page is an answer too: it is no evidence
     if json_:
         shown.json(told)
     else:
