@@ -102,7 +102,7 @@ class RealSlurm:
         """Start a daemon again."""
         with (self.base / "log" / f"{name}.out").open("ab") as log:
             subprocess.run(
-                ["setsid", "--fork", *self._command(str(self.base / "start"), name)],
+                self._command(str(self.base / "start"), name),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

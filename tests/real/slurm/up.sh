@@ -130,19 +130,19 @@ cat > "$base/start" <<C
 export SLURM_CONF=$base/slurm.conf
 case \$1 in
   mariadbd)
-    exec setsid mariadbd --no-defaults --user=mysql --datadir=$base/db --socket=$base/db/socket \\
+    exec setsid --fork mariadbd --no-defaults --user=mysql --datadir=$base/db --socket=$base/db/socket \\
       --port=$db_port --bind-address=127.0.0.1 --skip-name-resolve \\
       --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=64M \\
       --loose-innodb-snapshot-isolation=OFF ;;
   slurmdbd)
     [ -d /opt/libmariadb ] && export LD_LIBRARY_PATH=/opt/libmariadb
-    exec setsid slurmdbd -D ;;
-  slurmctld) exec setsid slurmctld -D ;;
+    exec setsid --fork slurmdbd -D ;;
+  slurmctld) exec setsid --fork slurmctld -D ;;
   slurmrestd)
     export SLURM_JWT=daemon
-    exec setsid runuser -u restd -- slurmrestd -s slurmctld,slurmdbd -a rest_auth/jwt \\
+    exec setsid --fork runuser -u restd -- slurmrestd -s slurmctld,slurmdbd -a rest_auth/jwt \\
       127.0.0.1:$rest_port ;;
-  n*) exec setsid slurmd -D -N "\$1" ;;
+  n*) exec setsid --fork slurmd -D -N "\$1" ;;
 esac
 C
 
@@ -185,7 +185,7 @@ first=$(tr -d ' ' < "/proc/$outer/task/$outer/children")
 echo "$first $(awk '{print $22}' "/proc/$first/stat") $outer" > "$base/first.pid"
 
 inside() { nsenter --target "$first" --mount --pid --uts chroot "$rootfs" env SLURM_CONF="$base/slurm.conf" "$@"; }
-start() { inside "$base/start" "$1" </dev/null >"$base/log/$1.out" 2>&1 & }
+start() { inside "$base/start" "$1" </dev/null >"$base/log/$1.out" 2>&1; }
 fail() {
   echo "up.sh: $1 didn't come up" >&2
   tail -n 5 "$base/log/$2" >&2 || true
