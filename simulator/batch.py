@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
@@ -165,12 +164,6 @@ def many(
         for task in tasks:
             yield from _chunk(task)
         return
-    spawned = get_context("spawn")
-    with ProcessPoolExecutor(
-        processes, mp_context=spawned, max_tasks_per_child=CHUNKS_PER_PROCESS
-    ) as pool:
-        try:
-            for played in pool.map(_chunk, tasks):
-                yield from played
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    with get_context("spawn").Pool(processes, maxtasksperchild=CHUNKS_PER_PROCESS) as pool:
+        for played in pool.imap(_chunk, tasks):
+            yield from played
