@@ -62,6 +62,11 @@ def number(value: object, field: str) -> int:
     return value
 
 
+def counted(written: str) -> int:
+    """Return what a label or an annotation counts; 0 where anybody wrote something else."""
+    return int(written) if written.isascii() and written.isdecimal() and len(written) < 7 else 0
+
+
 def instant(value: object, field: str) -> datetime | None:
     """Return a time in UTC; null and the epoch, which stands for never, are None."""
     written = text(value, field)
@@ -261,7 +266,7 @@ class Pod:
         written = self.meta.labels.get(COMPLETION_INDEX) or self.meta.annotations.get(
             COMPLETION_INDEX, ""
         )
-        return int(written) if written.isdigit() else 0
+        return counted(written)
 
     @property
     def owner_uid(self) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from dispatch.record.names import Cause, ObjectState
 from dispatch.schedulers.eks.marks import RESTARTS
-from dispatch.schedulers.eks.objects import Job, Meta, Pod
+from dispatch.schedulers.eks.objects import Job, Meta, Pod, counted
 from dispatch.schedulers.eks.states import LIVE_ROW, PodReading
 from dispatch.schedulers.eks.words import REASON_CHARS
 
@@ -52,8 +52,7 @@ class Reading:
 
 def restarts_in(meta: Meta) -> int:
     """Return how often an object was started again in place, as it is counted on it."""
-    written = meta.annotations.get(RESTARTS, "")
-    return int(written) if written.isdigit() and len(written) < 7 else 0
+    return counted(meta.annotations.get(RESTARTS, ""))
 
 
 def restarts_of(job: Job) -> int:

@@ -30,6 +30,7 @@ from dispatch.schedulers.eks.objects import (
     Pod,
     Unreadable,
     Workload,
+    counted,
     instant,
 )
 from dispatch.schedulers.eks.ranks import (
@@ -331,8 +332,7 @@ def _orphaned(evidence: Evidence) -> Reading:
     decided = decides(ranks)
     if decided is not None:
         return replace(end_of(ranks, decided), restarts=restarts)
-    written = [p.meta.annotations.get(RANKS, "") for p, _ in ranks]
-    expected = max((int(w) for w in written if w.isdigit()), default=0)
+    expected = max((counted(p.meta.annotations.get(RANKS, "")) for p, _ in ranks), default=0)
     whole = expected in (0, len(ranks))
     return Reading(
         ObjectState.SUCCEEDED if whole else ObjectState.FAILED,

@@ -7,7 +7,7 @@ import re
 from dispatch.record.names import Cause
 
 REASON_CHARS = 1024
-_EXIT_IN_MESSAGE = re.compile(r"failed with exit code (\d+) matching")
+_EXIT_IN_MESSAGE = re.compile(r"failed with exit code ([0-9]{1,9}) matching")
 _DISRUPTION_IN_MESSAGE = re.compile(r"has condition DisruptionTarget matching")
 _KILLED = 137
 _NODE_COUNT = re.compile(r"\b\d+(/\d+)? ")

@@ -280,7 +280,9 @@ class Watchdog:
                 self._node_of[key] = inherited
             else:
                 said = processes.environment(process.pid).get(NODE_VARIABLE, "0")
-                self._node_of[key] = int(said) if said.isdigit() else 0
+                self._node_of[key] = (
+                    int(said) if said.isascii() and said.isdigit() and len(said) < 7 else 0
+                )
         return self._node_of[key]
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from dispatch.record.names import ENDED_STATES
 from dispatch.schedulers.scheduler import CheckLine
 from dispatch.schedulers.slurm import request
+from dispatch.schedulers.slurm.numbers import number
 from dispatch.schedulers.slurm.response import SUPPORTED, Answer, Kind, read
 from dispatch.schedulers.slurm.session import Doubt, Session
 from dispatch.schedulers.slurm.settings import SlurmCluster
@@ -96,7 +97,7 @@ class _Check:
         if isinstance(body, str):
             return CheckLine("clock", False, body)
         statistics = body.get("statistics")
-        stamp = _number(statistics.get("req_time")) if isinstance(statistics, Mapping) else None
+        stamp = number(statistics.get("req_time")) if isinstance(statistics, Mapping) else None
         if stamp is None:
             return CheckLine("clock", False, "slurmctld's diagnostics name no time")
         # Whole seconds: anything between the stamp and the next second is possible.
@@ -312,9 +313,3 @@ class _Check:
 def _list(body: Mapping[str, Any], key: str) -> list[Any]:
     value = body.get(key)
     return value if isinstance(value, list) else []
-
-
-def _number(value: Any) -> int | None:
-    if isinstance(value, Mapping):
-        value = value.get("number") if value.get("set") else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from dispatch.record.names import Cause
 from dispatch.schedulers.slurm import said, verdicts
+from dispatch.schedulers.slurm.numbers import positive
 from dispatch.schedulers.slurm.rows import Malformed, Row, accounting_row, job_row, state_row
 from dispatch.schedulers.slurm.verdicts import Judged, Verdict
 
@@ -246,7 +247,7 @@ def _submitted(
 ) -> Answer:
     result = body.get("result")
     result = result if isinstance(result, Mapping) else {}
-    job_id = said.positive(body.get("job_id")) or said.positive(result.get("job_id"))
+    job_id = positive(body.get("job_id")) or positive(result.get("job_id"))
     hard = tuple(one for one in told if one.number not in verdicts.NOTES)
     message = body.get("job_submit_user_msg")
     notes = tuple(one.words for one in told if one not in hard) + said.warnings(body)

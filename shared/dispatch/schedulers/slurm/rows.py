@@ -10,18 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from dispatch.record.names import ObjectState
 from dispatch.schedulers.slurm.hostlist import expanded
+from dispatch.schedulers.slurm.numbers import instant, number, positive
 from dispatch.schedulers.slurm.states import Evidence, Exit, Meaning, meaning
 
 CONTROLLER: Final = "slurmctld"
 ACCOUNTING: Final = "slurmdbd"
-
-_NO_VALUE: Final = 0xFFFF_FFF0
-"""From here on a 32-bit number is one of Slurm's marks for 'none' or 'infinite'."""
 
 _CANCELLED_BY = re.compile(r"^CANCELLED by (\S+)\Z")
 _COLON_EXIT = re.compile(r"^([0-9]+):([0-9]+)\Z")
@@ -111,7 +109,7 @@ def job_row(entry: Any) -> Row | Malformed:
     """Return one entry of slurmctld's jobs."""
     if not isinstance(entry, Mapping):
         return Malformed(None, "", "a job that isn't an object")
-    job_id = _id(entry.get("job_id"))
+    job_id = positive(entry.get("job_id"))
     name = _text(entry.get("name"))
     if job_id is None:
         return Malformed(None, name, "field 'job_id': no number")
@@ -119,7 +117,7 @@ def job_row(entry: Any) -> Row | Malformed:
         return Malformed(job_id, name, "field 'job_state' is missing")
     tokens, killed_by = _tokens(entry["job_state"])
     nodes = _nodes(entry)
-    restarts = _number(entry.get("restart_cnt")) or 0
+    restarts = number(entry.get("restart_cnt")) or 0
     meant = meaning(
         Evidence(
             tokens=tokens,
@@ -143,11 +141,11 @@ def job_row(entry: Any) -> Row | Malformed:
         comment=_text(entry.get("comment")),
         extra=_text(entry.get("extra")),
         restarts=restarts,
-        submitted_at=_time(entry.get("submit_time")),
+        submitted_at=instant(entry.get("submit_time")),
         started_at=_started(meant, nodes, entry.get("start_time")),
         ended_at=_ended(meant, entry.get("end_time")),
         nodes=nodes,
-        node_count=_number(entry.get("node_count")) or len(nodes),
+        node_count=number(entry.get("node_count")) or len(nodes),
         reason=_reason(tokens, entry.get("state_reason"), entry.get("state_description"), meant),
         requeue=entry["requeue"] if isinstance(entry.get("requeue"), bool) else None,
         of_many=_of_many(entry),
@@ -161,7 +159,7 @@ def state_row(entry: Any) -> Row | Malformed:
     """Return one entry of `jobs/state/`: an id and a state, and nothing else."""
     if not isinstance(entry, Mapping):
         return Malformed(None, "", "a state that isn't an object")
-    job_id = _id(entry.get("job_id"))
+    job_id = positive(entry.get("job_id"))
     if job_id is None:
         return Malformed(None, "", "field 'job_id': no number")
     tokens, _ = _tokens(entry.get("state", entry.get("job_state")))
@@ -172,7 +170,7 @@ def accounting_row(entry: Any) -> Row | Malformed:
     """Return one run as accounting keeps it."""
     if not isinstance(entry, Mapping):
         return Malformed(None, "", "a run that isn't an object")
-    job_id = _id(entry.get("job_id"))
+    job_id = positive(entry.get("job_id"))
     name = _text(entry.get("name"))
     if job_id is None:
         return Malformed(None, name, "field 'job_id': no number")
@@ -184,7 +182,7 @@ def accounting_row(entry: Any) -> Row | Malformed:
     times = entry.get("time")
     times = times if isinstance(times, Mapping) else {}
     nodes = _nodes(entry)
-    restarts = _number(entry.get("restart_cnt")) or 0
+    restarts = number(entry.get("restart_cnt")) or 0
     user = _text(entry.get("user")) or _text(_inner(entry, "association", "user"))
     meant = meaning(
         Evidence(
@@ -193,7 +191,7 @@ def accounting_row(entry: Any) -> Row | Malformed:
             held=_held(entry),
             exit=_exit(entry.get("exit_code")),
             restarts=restarts,
-            ran=bool(nodes) and _time(times.get("start")) is not None,
+            ran=bool(nodes) and instant(times.get("start")) is not None,
             killed_by=_text(entry.get("kill_request_user")) or killed_by,
             user=user,
         )
@@ -210,41 +208,16 @@ def accounting_row(entry: Any) -> Row | Malformed:
         comment=_text(comment),
         extra=_text(entry.get("extra")),
         restarts=restarts,
-        submitted_at=_time(times.get("submission")),
+        submitted_at=instant(times.get("submission")),
         started_at=_started(meant, nodes, times.get("start")),
         ended_at=_ended(meant, times.get("end")),
         nodes=nodes,
-        node_count=_number(entry.get("allocation_nodes")) or len(nodes),
+        node_count=number(entry.get("allocation_nodes")) or len(nodes),
         reason=_reason(tokens, state.get("reason"), "", meant),
         of_many=_of_many(entry),
         cluster=_text(entry.get("cluster")),
         raw=entry,
     )
-
-
-def _id(value: Any) -> int | None:
-    """An id is a number; the ids of arrays and parts (`12_[0-20:5]`, `21+0`) aren't ours."""
-    if isinstance(value, str):
-        value = int(value) if value.isdecimal() else None
-    number = _number(value)
-    return number if number is not None and number > 0 else None
-
-
-def _number(value: Any) -> int | None:
-    """Return a number in either shape; infinite, unset and Slurm's marks are none."""
-    if isinstance(value, Mapping):
-        if not value.get("set") or value.get("infinite"):
-            return None
-        value = value.get("number")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    number = int(value)
-    return number if 0 <= number < _NO_VALUE else None
-
-
-def _time(value: Any) -> datetime | None:
-    seconds = _number(value)
-    return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
 def _text(value: Any) -> str:
@@ -276,13 +249,13 @@ def _exit(value: Any) -> Exit:
         signal = value.get("signal")
         signal = signal if isinstance(signal, Mapping) else {}
         return Exit(
-            code=_number(value.get("return_code")),
-            signal=_number(signal.get("id", signal.get("signal_id"))),
+            code=number(value.get("return_code")),
+            signal=number(signal.get("id", signal.get("signal_id"))),
         )
     if isinstance(value, str):
         found = _COLON_EXIT.match(value.strip())
         return Exit(int(found[1]), int(found[2]) or None) if found else Exit()
-    status = _number(value)
+    status = number(value)
     if status is None:
         return Exit()
     return Exit(code=status >> 8, signal=(status & 0x7F) or None)
@@ -292,7 +265,7 @@ def _held(entry: Mapping[str, Any]) -> bool:
     hold = entry.get("hold")
     if isinstance(hold, bool):
         return hold
-    return "priority" in entry and _number(entry["priority"]) == 0
+    return "priority" in entry and number(entry["priority"]) == 0
 
 
 def _nodes(entry: Mapping[str, Any]) -> tuple[str, ...]:
@@ -310,13 +283,13 @@ def _started(meant: Meaning, nodes: tuple[str, ...], value: Any) -> datetime | N
     """A pending job's start time is Slurm's guess; one without nodes never started."""
     if meant.state is ObjectState.PENDING or not nodes:
         return None
-    return _time(value)
+    return instant(value)
 
 
 def _ended(meant: Meaning, value: Any) -> datetime | None:
     """A live job's end time is its time limit."""
     ended = meant.state in (ObjectState.SUCCEEDED, ObjectState.FAILED)
-    return _time(value) if ended else None
+    return instant(value) if ended else None
 
 
 def _reason(tokens: tuple[str, ...], reason: Any, description: Any, meant: Meaning) -> str:
@@ -332,4 +305,4 @@ def _of_many(entry: Mapping[str, Any]) -> bool:
     array_id = _inner(array, "job_id") if isinstance(array, Mapping) else entry.get("array_job_id")
     het = entry.get("het")
     het_id = _inner(het, "job_id") if isinstance(het, Mapping) else entry.get("het_job_id")
-    return bool(_number(array_id)) or bool(_number(het_id))
+    return bool(number(array_id)) or bool(number(het_id))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from dispatch.schedulers.slurm import verdicts
+from dispatch.schedulers.slurm.numbers import instant, integer
 from dispatch.schedulers.slurm.verdicts import Judged
 
 _VERSION = re.compile(r"v0\.0\.([0-9]+)")
@@ -49,14 +49,10 @@ def version(path: str, body: Mapping[str, Any] | None) -> int | None:
 def meta(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cluster's name, Slurm's release and when its jobs last changed."""
     slurm = mapping(mapping(body.get("meta")).get("slurm"))
-    seconds = body.get("last_update")
-    if isinstance(seconds, Mapping):
-        seconds = seconds.get("number") if seconds.get("set") else None
-    stamped = positive(seconds)
     return {
         "identity": str(slurm.get("cluster") or ""),
         "release": str(slurm.get("release") or ""),
-        "last_update": None if stamped is None else datetime.fromtimestamp(stamped, UTC),
+        "last_update": instant(body.get("last_update")),
     }
 
 
@@ -74,7 +70,7 @@ def errors(body: Mapping[str, Any]) -> Iterable[Said]:
             continue
         number = entry.get("error_number", entry.get("error_code"))
         words = (entry.get("description"), entry.get("error"), entry.get("source"))
-        yield _said(_integer(number), ": ".join(str(word) for word in words if word))
+        yield _said(integer(number), ": ".join(str(word) for word in words if word))
 
 
 def cancel_status(body: Mapping[str, Any]) -> Iterable[Said]:
@@ -82,7 +78,7 @@ def cancel_status(body: Mapping[str, Any]) -> Iterable[Said]:
     entries = body.get("status")
     for entry in entries if isinstance(entries, list) else ():
         error = mapping(mapping(entry).get("error"))
-        number = _integer(error.get("code"))
+        number = integer(error.get("code"))
         if number:
             yield _said(number, f"{error.get('string') or error.get('message') or ''}".strip())
 
@@ -92,7 +88,7 @@ def results(body: Mapping[str, Any]) -> Iterable[Said]:
     entries = body.get("results")
     for entry in entries if isinstance(entries, list) else ():
         result = mapping(entry)
-        number = _integer(result.get("error_code"))
+        number = integer(result.get("error_code"))
         if number:
             yield _said(number, f"{result.get('error') or ''} {result.get('why') or ''}".strip())
 
@@ -133,15 +129,3 @@ def dropped(body: Mapping[str, Any]) -> tuple[str, ...]:
 def mapping(value: Any) -> Mapping[str, Any]:
     """Return a JSON object, or an empty one in the place of anything else."""
     return value if isinstance(value, Mapping) else {}
-
-
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def positive(value: Any) -> int | None:
-    """Return a number above zero, written as a number or as digits."""
-    if isinstance(value, str) and value.isdecimal():
-        value = int(value)
-    number = _integer(value)
-    return number if number is not None and number > 0 else None
