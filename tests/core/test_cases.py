@@ -213,7 +213,7 @@ def test_a_supervisor_that_froze_starts_nothing_that_was_started_meanwhile_f43()
 
 def test_a_cancel_stands_in_a_record_whose_facts_can_not_be_read_f42() -> None:
     view = History().running().wants("cancel").view()
-    newer = replace(view.entries[1], schema="dispatch.fact.v9")
+    newer = view.entries[1]._replace(schema="dispatch.fact.v9")
     unread = replace(view, entries=(view.entries[0], newer, *view.entries[2:]))
     with pytest.raises(RecordRefused) as caught:
         fold(unread, t(0))

@@ -137,7 +137,7 @@ def test_an_entry_of_a_newer_build_is_refused_by_its_number_f42() -> None:
 def test_an_entry_with_an_unknown_name_is_refused_by_its_number_f42() -> None:
     view = History().authorized().view()
     stored = view.entries[0]
-    newer = replace(stored, body=stored.body.replace('"authorized"', '"authorised"'))
+    newer = stored._replace(body=stored.body.replace('"authorized"', '"authorised"'))
     with pytest.raises(UnknownName) as caught:
         fold(view.with_entries((newer,)), t(0))
     assert (caught.value.field, caught.value.entry) == ("fact", 2)

@@ -316,7 +316,16 @@ def test_an_abandoned_object_foreign_or_not_blocks_nothing() -> None:
 def test_a_job_is_unsettled_while_an_attempt_is_unknown() -> None:
     history = History().authorized().attempt().wants("cancel").later(60)
     assert reasons(history) == ["attempt 1.1 may still land"]
-    assert reasons(history.wants("abandon", target="1.1")) == []
+
+
+def test_a_start_that_a_person_vouched_for_is_waited_for_all_the_same() -> None:
+    """It may have landed unseen, or land yet; a look begun after its deadline shows it."""
+    history = History().authorized().attempt().wants("cancel").later(5)
+    history = history.wants("abandon", target="1.1").later(60)
+    told = ["attempt 1.1, which a person vouched for, may have landed since that look"]
+    over = DEADLINE
+    assert reasons(history, taken=over - 1) == told
+    assert reasons(history, taken=over) == []
 
 
 def test_an_unmatched_attempt_blocks_settling_only_under_manual() -> None:

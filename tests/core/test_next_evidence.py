@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dispatch.core.next import next_steps
 from dispatch.core.steps import Alert, Append, Lookup, Next, Stop
 from dispatch.record import fact as facts
-from dispatch.record.evidence import Sighting
+from dispatch.record.evidence import Doubt, Found, Sighting
 from dispatch.record.names import Capability, Cause, ObjectState, UnmatchedPolicy
 from tests.core.histories import (
     CALL_BOUND_S,
@@ -333,6 +335,53 @@ def test_row_3_tells_a_person_of_a_foreign_object_once() -> None:
     assert isinstance(told, facts.Escalated)
     assert (step.row, told.key, told.code) == ("3", "foreign/x", "foreign_object")
     assert rows(history.add(told).next(stranger)) == []
+
+
+def doubted(history: History, *sightings: Sighting, doubts: tuple[Doubt, ...]) -> Next:
+    """What follows a look that is whole for every job but this one."""
+    job = history.job()
+    found = Found("c1", "c1", t(history.now), t(history.now), True, {job.job_id: sightings})
+    look = replace(found, doubts={job.job_id: doubts}).discovery(job.job_id)
+    return next_steps(job, look, t(history.now))
+
+
+STRANGE = Doubt("strange_state/o1", "strange_state", "job 1: unknown state token ODD")
+
+
+def test_row_3_tells_a_person_of_what_cant_be_read_once() -> None:
+    history = History().running()
+    strange = history.sight("o1", "running")
+    other = Doubt("tag_missing/7", "tag_missing", "job 7 has its name and no readable tag")
+    (step,) = doubted(history, strange, doubts=(STRANGE, other, other)).steps
+    assert isinstance(step, Append)
+    assert step.row == "3"
+    told = [fact for fact in step.facts if isinstance(fact, facts.Escalated)]
+    assert [(fact.key, fact.code, fact.detail) for fact in told] == [
+        ("doubt/strange_state/o1", "strange_state", STRANGE.detail),
+        ("doubt/tag_missing/7", "tag_missing", other.detail),
+    ]
+    for fact in told:
+        history.add(fact)
+    again = doubted(history, strange, doubts=(STRANGE, other))
+    assert again.steps == ()
+    assert again.waiting[0].what == "find"
+    assert STRANGE.detail in again.waiting[0].detail
+    assert other.detail in again.waiting[0].detail
+
+
+def test_nothing_is_concluded_from_a_look_in_doubt_but_what_it_shows_counts() -> None:
+    ended = History().cancelled_and_stopped()
+    ended.escalated("doubt/strange_state/o1").later(SAVE_WINDOW_S + SKEW_S + 1)
+    last = ended.sight("o1", "failed", cause="stopped")
+    assert rows(doubted(ended, last, doubts=(STRANGE,))) == []
+    assert rows(doubted(ended, last, doubts=())) == ["7"]
+    unseen = History().authorized().attempt().escalated("doubt/strange_state/o1")
+    unseen.later(DEADLINE + 1)
+    assert rows(doubted(unseen, doubts=(STRANGE,))) == []
+    assert rows(doubted(unseen, doubts=())) == ["2"]
+    running = History().running().escalated("doubt/strange_state/o1").later(60)
+    failed = running.sight("o1", "failed", cause="app_error")
+    assert rows(doubted(running, failed, doubts=(STRANGE,)))[:1] == ["1"]
 
 
 # --- row 4 ----------------------------------------------------------------------------------

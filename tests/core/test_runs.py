@@ -357,3 +357,47 @@ def test_every_state_is_live_or_ended() -> None:
     for state in ObjectState:
         history = History().started().later(10).shows("o1", state.value)
         assert o1(history).ended == (state.value in {"succeeded", "failed", "gone"})
+
+
+# --- a gate that closed again (ADR 31) ----------------------------------------------------------
+
+
+def reopened(history: History) -> History:
+    """Released and seen open, still waiting for its place."""
+    return history.started().released("o1").later(5).shows("o1", "pending")
+
+
+def test_a_gate_that_closed_again_after_it_was_seen_open_may_hide_a_run() -> None:
+    history = reopened(History()).later(5).shows("o1", "pending", held=True)
+    assert history.job().objects["o1"].hazard_from == t(history.now)
+    shut = history.later(NODE_LOSS_WINDOW_S + SKEW_S - 1).next(
+        history.sight("o1", "pending", held=True)
+    )
+    assert shut.steps == ()
+    assert "window" in [one.what for one in shut.waiting]
+    over = history.later(1).next(history.sight("o1", "pending", held=True))
+    assert [step.row for step in over.steps] == ["11"]
+
+
+def test_a_gate_that_closed_again_keeps_the_submission_open_for_the_window() -> None:
+    history = reopened(History()).later(5).shows("o1", "pending", held=True)
+    history.wants("resubmit").later(5).shows("o1", "failed", cause="stopped")
+    ended = history.sight("o1", "failed", cause="stopped")
+    assert history.later(SAVE_WINDOW_S + SKEW_S).next(ended).steps == ()
+    assert [s.row for s in history.later(NODE_LOSS_WINDOW_S).next(ended).steps][:1] == ["14"]
+
+
+def test_a_gate_that_our_own_hold_closed_hides_nothing() -> None:
+    history = reopened(History()).wants("hold").hold_call("o1").later(5)
+    history.shows("o1", "pending", held=True)
+    assert history.job().objects["o1"].hazard_from is None
+
+
+def test_a_gate_that_was_never_seen_open_or_that_somebody_else_closed_hides_nothing() -> None:
+    never = History().started().released("o1").later(5).shows("o1", "pending", held=True)
+    assert never.job().objects["o1"].hazard_from is None
+    other = reopened(History()).later(5).shows("o1", "pending", held=True, holder="admin")
+    assert other.job().objects["o1"].hazard_from is None
+    later = reopened(History()).later(SAVE_WINDOW_S + 1).shows("o1", "pending")
+    later.later(5).shows("o1", "pending", held=True)
+    assert later.job().objects["o1"].hazard_from is None

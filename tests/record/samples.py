@@ -20,6 +20,8 @@ from dispatch.record.header import (
     Rule,
     SlurmSpec,
     Spec,
+    Trainer,
+    TrainingRuntime,
 )
 from dispatch.record.names import (
     Action,
@@ -116,8 +118,20 @@ def control(kind: IntentKind, **fields: Any) -> Control:
     return Control(kind=kind, id=f"{kind}-1", by="bob", at=AT, **fields)
 
 
+TRAINJOB_SPEC = Spec(
+    name="train",
+    command=("torchrun", "train.py"),
+    nodes=4,
+    eks=EksSpec(
+        kind="trainjob",
+        runtime=TrainingRuntime(name="torch-distributed", kind="TrainingRuntime", jobs=("node",)),
+        trainer=Trainer(processes_per_node=8),
+    ),
+)
+
 HEADERS: dict[str, Header] = {
     "header_least": header(),
+    "header_trainjob": header(TRAINJOB_SPEC),
     "header_whole": header(
         WHOLE_SPEC,
         plan=Plan(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -57,7 +56,7 @@ def test_a_body_that_is_not_canonical_goes_out_and_comes_in_unmended(body: str) 
 
 def test_a_damaged_header_that_names_its_job_comes_in_unmended() -> None:
     stored = envelope(HEADERS["header_least"])
-    view = View("jabcdefgh", replace(stored, body=stored.body.replace(":1,", ": 1,", 1)))
+    view = View("jabcdefgh", stored._replace(body=stored.body.replace(":1,", ": 1,", 1)))
     assert import_text(export_text(view)) == view
 
 

@@ -5,13 +5,12 @@ Facts that follow each other without a call between them go into one commit (pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from dispatch.core.fold import extend
 from dispatch.core.job import Job
-from dispatch.core.next import next_steps
+from dispatch.core.next import steps_due
 from dispatch.core.steps import (
     Alert,
     Append,
@@ -26,15 +25,18 @@ from dispatch.core.steps import (
     Step,
     Stop,
 )
+from dispatch.core.waiting import waits
 from dispatch.record.evidence import Discovery
 from dispatch.record.fact import Fact
 
 MAX_FACTS = 40
 """Facts one decision may hold; more wait for the next."""
 
+_ONCE = (Start, Hold, Requeue)
+_REPEATABLE = (Stop, Release, Alert, Lookup)
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+
+class Decision(NamedTuple):
     """What to do now: commit `facts` together, then make the calls.
 
     Attributes:
@@ -45,6 +47,7 @@ class Decision:
         next: What Next said last, for its waiting.
         rows: The rows that led here, for the log.
         withheld: The steps that Next named and that were left out, as the caller asked.
+        complete: Whether nothing else is due once this is carried out, unless a call shows more.
     """
 
     facts: tuple[Fact, ...]
@@ -54,6 +57,7 @@ class Decision:
     next: Next
     rows: tuple[str, ...]
     withheld: tuple[Step, ...] = ()
+    complete: bool = True
 
     @property
     def idle(self) -> bool:
@@ -100,18 +104,17 @@ def decide(
     rows: list[str] = []
     once: Once | None = None
     while True:
-        upcoming = next_steps(job, discovery, now, by=by)
+        upcoming = steps_due(job, discovery, now, by=by)
         skip = made | {key(one) for one in calls}
         step = _first(upcoming, skip, without)
         if step is None or len(facts) >= MAX_FACTS:
             break
-        if isinstance(step, Start | Hold | Requeue):
+        if isinstance(step, _ONCE):
             if calls:
                 break
             once = step
             facts.append(step.fact)
             rows.append(step.row)
-            job = extend(job, (step.fact,))
             break
         rows.append(step.row)
         if isinstance(step, Append):
@@ -122,19 +125,22 @@ def decide(
         if isinstance(step, Release) and step.fact is not None:
             facts.append(step.fact)
             job = extend(job, (step.fact,))
-    withheld = tuple(step for step in upcoming.steps if type(step) in without)
-    return Decision(tuple(facts), tuple(calls), once, job, upcoming, tuple(rows), withheld)
+    withheld = tuple(step for step in upcoming if type(step) in without)
+    then = Next(upcoming, tuple(waits(job, discovery, now)))
+    after = job if once is None else extend(job, (once.fact,))
+    complete = step is None and not any(isinstance(one, Lookup) for one in calls)
+    return Decision(tuple(facts), tuple(calls), once, after, then, tuple(rows), withheld, complete)
 
 
 def _first(
-    upcoming: Next,
+    upcoming: tuple[Step, ...],
     skip: frozenset[tuple[str, ...]] | set[tuple[str, ...]],
     without: frozenset[type[Step]],
 ) -> Step | None:
-    for step in upcoming.steps:
+    for step in upcoming:
         if type(step) in without:
             continue
-        if isinstance(step, Stop | Release | Alert | Lookup) and key(step) in skip:
+        if isinstance(step, _REPEATABLE) and key(step) in skip:
             continue
         return step
     return None

@@ -7,7 +7,6 @@ refusal is `InvalidRecord`; it names the job, the entry, the field and the rule.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import NoReturn, assert_never
 
@@ -117,14 +116,14 @@ def _evolve(job: Job, entry: Entry) -> None:  # noqa: C901, PLR0912 - one case f
     if job.settled_at is not None and not isinstance(entry, facts.Escalated):
         _refuse("after_settled", "fact", f"{entry.fact} after settled")
     match entry:
+        case facts.Observed():
+            observe(job, entry)
         case facts.Authorized():
             _authorized(job, entry)
         case facts.Attempt():
             _attempt(job, entry)
         case facts.Replied():
             _replied(job, entry)
-        case facts.Observed():
-            observe(job, entry)
         case facts.Unmatched():
             _unmatched(job, entry)
         case facts.Canonical():
@@ -155,7 +154,8 @@ def _evolve(job: Job, entry: Entry) -> None:  # noqa: C901, PLR0912 - one case f
 
 
 def _reserve(job: Job, trigger: str) -> None:
-    _require(trigger not in job.triggers, "trigger_used", "trigger", f"{trigger} is used already")
+    if trigger in job.triggers:
+        _refuse("trigger_used", "trigger", f"{trigger} is used already")
     job.triggers.add(trigger)
 
 
@@ -200,7 +200,8 @@ def _attempt_of(job: Job, n: int, a: int) -> Attempt:
 
 def _authorized(job: Job, fact: facts.Authorized) -> None:
     last = len(job.submissions)
-    _require(fact.n == last + 1, "not_next_submission", "n", f"{fact.n} after {last}")
+    if fact.n != last + 1:
+        _refuse("not_next_submission", "n", f"{fact.n} after {last}")
     _require(
         (fact.n == 1) == (fact.trigger == "initial"),
         "initial_misplaced",
@@ -230,25 +231,22 @@ def _attempt(job: Job, fact: facts.Attempt) -> None:
     latest = job.latest
     if latest is None or latest.n != fact.n:
         _refuse("not_latest_submission", "n", f"submission {fact.n} isn't the latest")
-    _require(
-        fact.a == latest.last_a + 1, "not_next_attempt", "a", f"{fact.a} after {latest.last_a}"
-    )
-    _require(latest.canonical is None, "has_canonical", "n", f"{fact.n} has a canonical object")
+    if fact.a != latest.last_a + 1:
+        _refuse("not_next_attempt", "a", f"{fact.a} after {latest.last_a}")
+    if latest.canonical is not None:
+        _refuse("has_canonical", "n", f"{fact.n} has a canonical object")
     if latest.last_a:  # those before it were closed when it was recorded, and stay so
         before = job.attempts[fact.n, latest.last_a]
-        _require(
-            rules.attempt_closed(before),
-            "attempt_open",
-            "a",
-            f"attempt {before.n}.{before.a} is {before.state}",
-        )
+        if not rules.attempt_closed(before):
+            _refuse("attempt_open", "a", f"attempt {before.n}.{before.a} is {before.state}")
     _no_outcome(job)
     _no_foreign(job)
     allowed = 1 + job.header.start_retries + latest.uncounted
-    _require(fact.a <= allowed, "retries_used_up", "a", f"attempt {fact.a} of {allowed} allowed")
+    if fact.a > allowed:
+        _refuse("retries_used_up", "a", f"attempt {fact.a} of {allowed} allowed")
     _require(fact.deadline > fact.at, "deadline_past", "deadline", "it isn't after `at`")
     job.attempts[fact.n, fact.a] = Attempt(fact.n, fact.a, fact.at, fact.deadline)
-    job.submissions[-1] = replace(latest, last_a=fact.a)
+    job.submissions[-1] = latest._replace(last_a=fact.a)
 
 
 def _replied(job: Job, fact: facts.Replied) -> None:
@@ -264,8 +262,7 @@ def _replied(job: Job, fact: facts.Replied) -> None:
         started = fact.result is ReplyResult.STARTED
         state = AttemptState.STARTED if started else AttemptState.REFUSED
     counts = fact.result is not ReplyResult.NOT_SENT and fact.cause is not Cause.NAME_TAKEN
-    job.attempts[fact.n, fact.a] = replace(
-        attempt,
+    job.attempts[fact.n, fact.a] = attempt._replace(
         state=state,
         result=fact.result,
         ref=fact.ref,
@@ -275,18 +272,18 @@ def _replied(job: Job, fact: facts.Replied) -> None:
     )
     if not counts:
         submission = job.submissions[fact.n - 1]
-        job.submissions[fact.n - 1] = replace(submission, uncounted=submission.uncounted + 1)
+        job.submissions[fact.n - 1] = submission._replace(uncounted=submission.uncounted + 1)
 
 
 def _started_by_reply(job: Job, fact: facts.Replied, ref: str) -> None:
     known = job.objects.get(ref)
     if known is not None:
-        _require(
-            (known.n, known.a) == (fact.n, fact.a) and not known.foreign,
-            "ref_taken",
-            "ref",
-            f"{ref} is recorded as the object of attempt {known.n}.{known.a}",
-        )
+        if (known.n, known.a) != (fact.n, fact.a) or known.foreign:
+            _refuse(
+                "ref_taken",
+                "ref",
+                f"{ref} is recorded as the object of attempt {known.n}.{known.a}",
+            )
         return
     gated = job.declarations.can(Capability.GATED_START)
     run = Run(1, 0, ObjectState.PENDING, first_seen_at=fact.at, held=gated)
@@ -297,19 +294,11 @@ def _started_by_reply(job: Job, fact: facts.Replied, ref: str) -> None:
 
 def _unmatched(job: Job, fact: facts.Unmatched) -> None:
     attempt = _attempt_of(job, fact.n, fact.a)
-    _require(
-        attempt.state is AttemptState.UNKNOWN,
-        "attempt_not_unknown",
-        "a",
-        f"attempt {fact.n}.{fact.a} is {attempt.state}",
-    )
-    _require(
-        rules.past_deadline(fact.taken_at, attempt.deadline, job.declarations),
-        "before_deadline",
-        "taken_at",
-        f"attempt {fact.n}.{fact.a} may still land",
-    )
-    job.attempts[fact.n, fact.a] = replace(attempt, state=AttemptState.UNMATCHED)
+    if attempt.state is not AttemptState.UNKNOWN:
+        _refuse("attempt_not_unknown", "a", f"attempt {fact.n}.{fact.a} is {attempt.state}")
+    if not rules.past_deadline(fact.taken_at, attempt.deadline, job.declarations):
+        _refuse("before_deadline", "taken_at", f"attempt {fact.n}.{fact.a} may still land")
+    job.attempts[fact.n, fact.a] = attempt._replace(state=AttemptState.UNMATCHED)
 
 
 # --- choosing -------------------------------------------------------------------------------
@@ -319,43 +308,46 @@ def _canonical(job: Job, fact: facts.Canonical) -> None:
     if fact.n > len(job.submissions):
         _refuse("unknown_submission", "n", f"no submission {fact.n} is recorded")
     submission = job.submissions[fact.n - 1]
-    _require(submission.canonical is None, "second_canonical", "n", f"{fact.n} has one already")
+    if submission.canonical is not None:
+        _refuse("second_canonical", "n", f"{fact.n} has one already")
     known = _known(job, fact.ref)
-    _require(not known.foreign, "object_foreign", "ref", f"{fact.ref} is foreign")
-    _require(known.n == fact.n, "other_submission", "ref", f"{fact.ref} is of {known.n}")
-    _require(known.retired is None, "object_retired", "ref", f"{fact.ref} is retired")
+    if known.foreign:
+        _refuse("object_foreign", "ref", f"{fact.ref} is foreign")
+    if known.n != fact.n:
+        _refuse("other_submission", "ref", f"{fact.ref} is of {known.n}")
+    if known.retired is not None:
+        _refuse("object_retired", "ref", f"{fact.ref} is retired")
     state = job.attempts[known.n, known.a].state
-    _require(
-        state is AttemptState.STARTED,
-        "attempt_not_started",
-        "ref",
-        f"attempt {known.n}.{known.a} is {state}",
-    )
-    job.submissions[fact.n - 1] = replace(submission, canonical=fact.ref)
+    if state is not AttemptState.STARTED:
+        _refuse("attempt_not_started", "ref", f"attempt {known.n}.{known.a} is {state}")
+    job.submissions[fact.n - 1] = submission._replace(canonical=fact.ref)
 
 
 def _retired(job: Job, fact: facts.Retired) -> None:
     known = _known(job, fact.ref)
-    _require(not known.foreign, "object_foreign", "ref", f"{fact.ref} is foreign")
-    _require(not job.is_canonical(known), "object_canonical", "ref", f"{fact.ref} is canonical")
-    _require(known.retired is None, "object_retired", "ref", f"{fact.ref} is retired already")
-    job.objects[fact.ref] = replace(known, retired=fact.reason, retired_at=fact.at)
+    if known.foreign:
+        _refuse("object_foreign", "ref", f"{fact.ref} is foreign")
+    if job.is_canonical(known):
+        _refuse("object_canonical", "ref", f"{fact.ref} is canonical")
+    if known.retired is not None:
+        _refuse("object_retired", "ref", f"{fact.ref} is retired already")
+    job.objects[fact.ref] = known._replace(retired=fact.reason, retired_at=fact.at)
 
 
 def _expired(job: Job, fact: facts.Expired) -> None:
     known = _latest_canonical(job, fact.ref)
-    _require(
-        known.run.state is ObjectState.PENDING, "not_pending", "ref", f"{fact.ref} isn't pending"
-    )
+    if known.run.state is not ObjectState.PENDING:
+        _refuse("not_pending", "ref", f"{fact.ref} isn't pending")
     _no_outcome(job)
     _reserve(job, fact.trigger)
-    job.objects[fact.ref] = replace(known, expired=fact.cause, expired_at=fact.at)
+    job.objects[fact.ref] = known._replace(expired=fact.cause, expired_at=fact.at)
 
 
 def _released(job: Job, fact: facts.Released) -> None:
     known = _latest_canonical(job, fact.ref)
-    _require(known.released_at is None, "released_twice", "ref", f"{fact.ref} was released")
-    job.objects[fact.ref] = replace(known, released_at=fact.at)
+    if known.released_at is not None:
+        _refuse("released_twice", "ref", f"{fact.ref} was released")
+    job.objects[fact.ref] = known._replace(released_at=fact.at)
 
 
 # --- calls ----------------------------------------------------------------------------------
@@ -363,12 +355,12 @@ def _released(job: Job, fact: facts.Released) -> None:
 
 def _may_call(job: Job, fact: facts.HoldCall | facts.RequeueCall) -> SchedulerObject:
     known = _latest_canonical(job, fact.ref)
-    _require(
-        (known.run.r, known.run.restarts) == (fact.run, fact.restarts),
-        "not_last_recorded",
-        "run",
-        f"the last recorded run is {known.run.r} with {known.run.restarts} restarts",
-    )
+    if (known.run.r, known.run.restarts) != (fact.run, fact.restarts):
+        _refuse(
+            "not_last_recorded",
+            "run",
+            f"the last recorded run is {known.run.r} with {known.run.restarts} restarts",
+        )
     _require(fact.deadline > fact.at, "deadline_past", "deadline", "it isn't after `at`")
     _require(not rules.open_calls(job), "call_open", "fact", "another call is open")
     _no_outcome(job)
@@ -378,7 +370,7 @@ def _may_call(job: Job, fact: facts.HoldCall | facts.RequeueCall) -> SchedulerOb
 
 def _hold_call(job: Job, fact: facts.HoldCall) -> None:
     known = _may_call(job, fact)
-    job.objects[fact.ref] = replace(known, ours_held=True)
+    job.objects[fact.ref] = known._replace(ours_held=True)
     job.calls.append(
         Call(CallKind.HOLD, fact.ref, known.n, fact.run, fact.restarts, fact.at, fact.deadline)
     )
@@ -438,7 +430,8 @@ def _outcome(job: Job, fact: facts.OutcomeFact) -> None:
 
 
 def _escalated(job: Job, fact: facts.Escalated) -> None:
-    _require(fact.key not in job.escalations, "key_used", "key", f"{fact.key} was escalated")
+    if fact.key in job.escalations:
+        _refuse("key_used", "key", f"{fact.key} was escalated")
     job.escalations[fact.key] = Escalation(fact.key, fact.code, fact.detail, fact.at)
 
 

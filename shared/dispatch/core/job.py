@@ -125,10 +125,8 @@ class Job:
     @property
     def canonical(self) -> SchedulerObject | None:
         """The canonical object of the latest submission."""
-        latest = self.latest
-        if latest is None or latest.canonical is None:
-            return None
-        return self.objects[latest.canonical]
+        ref = self.submissions[-1].canonical if self.submissions else None
+        return None if ref is None else self.objects[ref]
 
     @property
     def held(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from dispatch.core import rules
@@ -27,6 +26,7 @@ def first_sight(
         foreign=foreign,
         newest=taken_at,
         hazard_from=seen_at if restarted_unseen(sighting) else None,
+        ours_held=sighting.held and not foreign,
         opened_at=None if sighting.held else seen_at,
     )
 
@@ -54,8 +54,7 @@ def merge(
     if starts_new_run(run, sighting):
         unseen = may_outlive(run) or runs_between(run, sighting)
         hazard = seen_at if unseen else known.hazard_from
-        merged = replace(
-            known,
+        merged = known._replace(
             run=_new_run(run.r + 1, sighting, seen_at),
             newest=taken_at,
             hazard_from=hazard,
@@ -67,10 +66,8 @@ def merge(
         hazard = seen_at
     merged_run = _ended_again(run, sighting) if run.ended else _same_run(run, sighting, seen_at)
     opened = _opened_at(known, merged_run.held, seen_at)
-    return (
-        replace(known, run=merged_run, newest=taken_at, hazard_from=hazard, opened_at=opened),
-        None,
-    )
+    merged = known._replace(run=merged_run, newest=taken_at, hazard_from=hazard, opened_at=opened)
+    return merged, None
 
 
 def _opened_at(known: SchedulerObject, held: bool, seen_at: datetime) -> datetime | None:
@@ -80,7 +77,7 @@ def _opened_at(known: SchedulerObject, held: bool, seen_at: datetime) -> datetim
 
 def is_news(known: SchedulerObject, merged: SchedulerObject) -> bool:
     """Return whether merging changed anything but the time of the look."""
-    return replace(merged, newest=known.newest) != known
+    return merged._replace(newest=known.newest) != known
 
 
 def is_older(known: SchedulerObject, taken_at: datetime) -> bool:
@@ -140,52 +137,49 @@ def vanished_executing(known: SchedulerObject, declared: Declarations) -> bool:
     return not (gated and rules.never_executed(known))
 
 
-def _new_run(r: int, sighting: Sighting, seen_at: datetime) -> Run:
-    ended = sighting.state in ENDED_STATES
+def _new_run(r: int, sighting: Sighting, seen_at: datetime, before: Run | None = None) -> Run:
+    """Return run `r` as a sighting shows it; `before` is the same run as it was recorded."""
+    exit_code, signal, nodes = sighting.exit_code, sighting.signal, sighting.nodes
+    started_at, first_seen_at, executed = sighting.started_at, seen_at, _executed(sighting)
+    if before is not None:
+        exit_code = exit_code if exit_code is not None else before.exit_code
+        signal = signal if signal is not None else before.signal
+        nodes = nodes or before.nodes
+        started_at = started_at or before.started_at
+        first_seen_at = before.first_seen_at
+        executed = executed or before.executed
     return Run(
         r=r,
         restarts=sighting.restarts,
         state=sighting.state,
-        first_seen_at=seen_at,
+        first_seen_at=first_seen_at,
         cause=sighting.cause,
         held=sighting.held,
         holder=sighting.holder,
-        exit_code=sighting.exit_code,
-        signal=sighting.signal,
-        nodes=sighting.nodes,
-        started_at=sighting.started_at,
+        exit_code=exit_code,
+        signal=signal,
+        nodes=nodes,
+        started_at=started_at,
         ended_at=sighting.ended_at,
-        lost_at=_lost_at(None, sighting, seen_at),
+        lost_at=_lost_at(before, sighting, seen_at),
         reason=sighting.reason,
         source=sighting.source,
-        waiting_since=_waiting_since(None, sighting, seen_at),
-        ended_seen_at=seen_at if ended else None,
-        executed=_executed(sighting),
+        waiting_since=_waiting_since(before, sighting, seen_at),
+        ended_seen_at=seen_at if sighting.state in ENDED_STATES else None,
+        executed=executed,
     )
 
 
 def _same_run(run: Run, sighting: Sighting, seen_at: datetime) -> Run:
-    if sighting.state is ObjectState.GONE:
-        return replace(
-            run,
-            state=ObjectState.GONE,
-            cause=sighting.cause,
-            reason=sighting.reason,
-            source=sighting.source,
-            waiting_since=None,
-            ended_seen_at=seen_at,
-        )
-    seen = _new_run(run.r, sighting, seen_at)
-    return replace(
-        seen,
-        first_seen_at=run.first_seen_at,
-        exit_code=seen.exit_code if seen.exit_code is not None else run.exit_code,
-        signal=seen.signal if seen.signal is not None else run.signal,
-        nodes=seen.nodes or run.nodes,
-        started_at=seen.started_at or run.started_at,
-        lost_at=_lost_at(run, sighting, seen_at),
-        waiting_since=_waiting_since(run, sighting, seen_at),
-        executed=run.executed or seen.executed,
+    if sighting.state is not ObjectState.GONE:
+        return _new_run(run.r, sighting, seen_at, run)
+    return run._replace(
+        state=ObjectState.GONE,
+        cause=sighting.cause,
+        reason=sighting.reason,
+        source=sighting.source,
+        waiting_since=None,
+        ended_seen_at=seen_at,
     )
 
 
@@ -193,8 +187,7 @@ def _ended_again(run: Run, sighting: Sighting) -> Run:
     """Return an ended run with what was missing in it filled in; its end is sticky."""
     if sighting.state is ObjectState.GONE:
         return run
-    return replace(
-        run,
+    return run._replace(
         exit_code=run.exit_code if run.exit_code is not None else sighting.exit_code,
         signal=run.signal if run.signal is not None else sighting.signal,
         nodes=run.nodes or sighting.nodes,

@@ -22,9 +22,9 @@ from dispatch.core.steps import (
     Append,
     Hold,
     Next,
-    Once,
     Release,
     Requeue,
+    Start,
     Step,
     Stop,
 )
@@ -44,6 +44,12 @@ from dispatch.record.names import (
 STOP_FAILING_S = 600
 """Seconds for which an object may ignore Stops before a person is told."""
 
+MAX_DETAIL = 1_000
+"""Characters of an adapter's words that are kept in an escalation."""
+
+_LAST = (Append, Start, Hold, Requeue)
+"""After one of these the record has to be folded again."""
+
 Row = Callable[[Job, Discovery, datetime, str], list[Step]]
 
 
@@ -56,15 +62,24 @@ def next_steps(job: Job, discovery: Discovery, now: datetime, *, by: str = "supe
         now: The pass's one time, UTC.
         by: Who would write the facts.
     """
+    steps = steps_due(job, discovery, now, by=by)
+    return Next(steps, tuple(waits(job, discovery, now)))
+
+
+def steps_due(
+    job: Job, discovery: Discovery, now: datetime, *, by: str = "supervisor"
+) -> tuple[Step, ...]:
+    """Return the steps of `next_steps` alone, without what the job waits for."""
     if job.settled_at is not None:
-        return Next(tuple(_after_settled(job, discovery)), tuple(waits(job, discovery, now)))
+        return tuple(_after_settled(job, discovery))
     steps: list[Step] = []
     for row in _ROWS if job.ending is None else _ROWS_WITH_OUTCOME:
         found = row(job, discovery, now, by)
-        steps += found
-        if any(isinstance(one, Append | Once) for one in found):
-            break
-    return Next(tuple(steps), tuple(waits(job, discovery, now)))
+        if found:
+            steps += found
+            if any(isinstance(one, _LAST) for one in found):
+                break
+    return tuple(steps)
 
 
 # --- row 0 ----------------------------------------------------------------------------------
@@ -108,11 +123,11 @@ def _close_attempts(job: Job, discovery: Discovery, now: datetime, by: str) -> l
         return []
     steps: list[Step] = []
     for one in job.attempts.values():
-        name = f"{one.n}.{one.a}"
         if one.state is not AttemptState.UNKNOWN or not rules.past_deadline(
             discovery.taken_at, one.deadline, job.declarations
         ):
             continue
+        name = f"{one.n}.{one.a}"
         if job.declarations.can(Capability.LOOKUP) and name not in discovery.looked_up:
             continue
         added: list[facts.Fact] = [
@@ -139,6 +154,19 @@ def _escalate_foreign(job: Job, discovery: Discovery, now: datetime, by: str) ->
         for known in job.objects.values()
         if known.foreign and f"foreign/{known.ref}" not in job.escalations
     ]
+
+
+def _escalate_doubts(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step]:
+    """Row 3: tell a person once of each thing that keeps a look from concluding anything."""
+    told = [
+        facts.Escalated(at=now, by=by, key=key, code=one.code, detail=one.detail[:MAX_DETAIL])
+        for one in discovery.doubts
+        if (key := f"doubt/{one.key}") not in job.escalations
+    ]
+    if not told:
+        return []
+    unique = {one.key: one for one in told}
+    return [Append("3", "nothing is concluded from what can't be read", tuple(unique.values()))]
 
 
 def _escalate(
@@ -352,6 +380,7 @@ _ROWS_WITH_OUTCOME: tuple[Row, ...] = (
     _lookup,
     _close_attempts,
     _escalate_foreign,
+    _escalate_doubts,
     _choose_canonical,
     _retire,
     _stop,

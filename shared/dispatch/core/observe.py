@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import NoReturn
 
@@ -20,8 +19,7 @@ def observe(job: Job, fact: Observed) -> None:
     """Fold one observation onto the job."""
     if fact.seen_at < fact.taken_at:
         _refuse("seen_before_taken", "seen_at", "it is before taken_at")
-    refs = [one.ref for one in fact.objects]
-    if len(set(refs)) != len(refs):
+    if len({one.ref for one in fact.objects}) != len(fact.objects):
         _refuse("object_twice", "objects", "an object stands in it twice")
     for index, sighting in enumerate(fact.objects):
         known = job.objects.get(sighting.ref)
@@ -44,17 +42,14 @@ def _first(job: Job, fact: Observed, sighting: Sighting, index: int) -> None:
     if sighting.state is ObjectState.GONE:
         _refuse("gone_unknown", f"objects.{index}.ref", f"{sighting.ref} was never recorded")
     foreign = is_foreign(job, sighting)
-    job.objects[sighting.ref] = replace(
-        first_sight(
-            sighting, at=fact.at, taken_at=fact.taken_at, seen_at=fact.seen_at, foreign=foreign
-        ),
-        ours_held=sighting.held and not foreign,
+    job.objects[sighting.ref] = first_sight(
+        sighting, at=fact.at, taken_at=fact.taken_at, seen_at=fact.seen_at, foreign=foreign
     )
     if foreign:
         job.strangers.append(sighting.ref)
     attempt = job.attempts.get((sighting.n, sighting.a))
     if not foreign and attempt is not None and attempt.state is AttemptState.UNKNOWN:
-        job.attempts[sighting.n, sighting.a] = replace(attempt, state=AttemptState.STARTED)
+        job.attempts[sighting.n, sighting.a] = attempt._replace(state=AttemptState.STARTED)
 
 
 def _again(
@@ -83,7 +78,24 @@ def _again(
     )
     if past is not None:
         job.past.setdefault(known.ref, []).append(past)
+    elif closed_again(job, known, merged):
+        merged = merged._replace(hazard_from=fact.seen_at)
     job.objects[known.ref] = merged
+
+
+def closed_again(job: Job, known: SchedulerObject, merged: SchedulerObject) -> bool:
+    """Return whether a gate that we opened was seen open and is closed, by no hold call of ours.
+
+    A crash of the scheduler undid the release, and a run that nobody saw may outlive it (hazard).
+    """
+    if known.run.held or not merged.run.held or known.ended or not known.ours_held:
+        return False
+    if known.opened_at is None or merged.run.holder is not None:
+        return False
+    return not any(
+        call.kind is CallKind.HOLD and call.ref == known.ref and call.run == known.run.r
+        for call in (*job.calls, *job.done_calls)
+    )
 
 
 def _forget_our_hold(job: Job, ref: str, taken_at: datetime) -> None:
@@ -92,7 +104,7 @@ def _forget_our_hold(job: Job, ref: str, taken_at: datetime) -> None:
     if not known.ours_held or not rules.opened_for_good(known, taken_at, job.declarations):
         return
     if not rules.hold_may_land(job, ref):
-        job.objects[ref] = replace(known, ours_held=False)
+        job.objects[ref] = known._replace(ours_held=False)
 
 
 def is_foreign(job: Job, sighting: Sighting) -> bool:
@@ -126,7 +138,7 @@ def judge(call: Call, sighting: Sighting, taken_at: datetime, job: Job) -> Call:
         state = CallState.LANDED
     else:
         state = CallState.EXPIRED if final else CallState.OPEN
-    return replace(call, state=state, final=final)
+    return call._replace(state=state, final=final)
 
 
 def stays_landed(call: Call, sighting: Sighting, job: Job) -> bool:

@@ -24,6 +24,16 @@ def past_deadline(taken_at: datetime, deadline: datetime, declared: Declarations
     return taken_at >= skewed(deadline, declared)
 
 
+def may_land_vouched_for(attempt: Attempt, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether a Find is too early to tell that what a person vouched for never landed.
+
+    Whose word it is that it won't run can't know what a lost reply did; what landed is shown by
+    a look begun after the deadline, and is stopped then.
+    """
+    abandoned = attempt.state is AttemptState.ABANDONED
+    return abandoned and not past_deadline(taken_at, attempt.deadline, declared)
+
+
 def call_deadline(job: Job, now: datetime) -> datetime:
     """Return the last moment at which a call recorded now can take effect."""
     return now + timedelta(seconds=job.declarations.call_bound_s)

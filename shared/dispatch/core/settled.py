@@ -20,7 +20,7 @@ def unsettled_because(job: Job, taken_at: datetime, now: datetime) -> list[str]:
         reasons.append("there is no outcome")
     reasons += _calls(job, taken_at)
     reasons += _objects(job, taken_at, now)
-    reasons += _attempts(job)
+    reasons += _attempts(job, taken_at)
     return reasons
 
 
@@ -53,12 +53,15 @@ def _objects(job: Job, taken_at: datetime, now: datetime) -> list[str]:
     return reasons
 
 
-def _attempts(job: Job) -> list[str]:
+def _attempts(job: Job, taken_at: datetime) -> list[str]:
     manual = job.header.unmatched is UnmatchedPolicy.MANUAL
     reasons = []
     for attempt in job.attempts.values():
         if attempt.state is AttemptState.UNKNOWN:
             reasons.append(f"attempt {attempt.n}.{attempt.a} may still land")
+        elif rules.may_land_vouched_for(attempt, taken_at, job.declarations):
+            said = f"attempt {attempt.n}.{attempt.a}, which a person vouched for"
+            reasons.append(f"{said}, may have landed since that look")
         elif manual and attempt.state is AttemptState.UNMATCHED:
             reasons.append(f"attempt {attempt.n}.{attempt.a} is unmatched and waits for a person")
     return reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from dispatch.record.fact import Attempt, Fact, HoldCall, Released, RequeueCall
 
@@ -93,8 +94,7 @@ Repeatable = Stop | Release | Alert | Lookup
 Step = Append | Once | Repeatable
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """One thing that a job waits for.
 
     Attributes:
@@ -108,8 +108,7 @@ class Waiting:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
+class Next(NamedTuple):
     """The steps that should happen next, first things first, and what is waited for.
 
     Attributes:

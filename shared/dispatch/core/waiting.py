@@ -56,7 +56,8 @@ def _people(job: Job) -> Iterator[Waiting]:
 
 def _starts(job: Job, now: datetime) -> Iterator[Waiting]:
     for one in job.attempts.values():
-        if one.state is AttemptState.UNKNOWN:
+        vouched = job.ending is not None and rules.may_land_vouched_for(one, now, job.declarations)
+        if one.state is AttemptState.UNKNOWN or vouched:
             yield Waiting(
                 "deadline",
                 f"attempt {one.n}.{one.a} may still land",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import assert_never
 
 from dispatch.core.job import Job
@@ -143,7 +142,7 @@ def _abandon_unmatched(job: Job) -> bool:
         return False
     met = [key for key, one in job.attempts.items() if one.state is AttemptState.UNMATCHED]
     for key in met:
-        job.attempts[key] = replace(job.attempts[key], state=AttemptState.ABANDONED)
+        job.attempts[key] = job.attempts[key]._replace(state=AttemptState.ABANDONED)
     return bool(met)
 
 
@@ -168,7 +167,7 @@ def _abandon(job: Job, control: Control) -> Answer:
         return Effect.NO_EFFECT, f"no object {target} is recorded"
     if known.abandoned:
         return Effect.ALREADY, f"object {target} is abandoned"
-    job.objects[target] = replace(known, abandoned=True)
+    job.objects[target] = known._replace(abandoned=True)
     if known.ended:
         return Effect.APPLIED, "the object had ended already"
     return Effect.APPLIED, "if it still runs, nothing of Dispatch will stop it"
@@ -186,7 +185,7 @@ def _abandon_attempt(job: Job, key: tuple[int, int], control: Control) -> Answer
         case AttemptState.REFUSED:
             return Effect.NO_EFFECT, f"attempt {control.target} was refused"
         case AttemptState.UNKNOWN | AttemptState.UNMATCHED:
-            job.attempts[key] = replace(attempt, state=AttemptState.ABANDONED)
+            job.attempts[key] = attempt._replace(state=AttemptState.ABANDONED)
         case _:
             assert_never(attempt.state)
     if attempt.state is AttemptState.UNKNOWN and control.at < attempt.deadline:

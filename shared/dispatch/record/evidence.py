@@ -81,6 +81,21 @@ class Sighting(Model):
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why nothing may be concluded about one job from an answer that is whole for all others.
+
+    Attributes:
+        key: What it is about, the same at every look; a person is told once of each.
+        code: `strange_state`, `unreadable` or `tag_missing`.
+        detail: For people.
+    """
+
+    key: str
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Discovery:
     """What one look at a cluster says about one job.
 
@@ -91,6 +106,7 @@ class Discovery:
         sightings: The objects that carry this job's tag.
         looked_up: Refs and attempt tags (`2.1`) that accounting was asked about and doesn't know.
         error: Why the answer isn't complete, for people.
+        doubts: Why it isn't complete for this job alone.
     """
 
     taken_at: datetime
@@ -99,6 +115,7 @@ class Discovery:
     sightings: tuple[Sighting, ...] = ()
     looked_up: frozenset[str] = frozenset()
     error: str | None = None
+    doubts: tuple[Doubt, ...] = ()
 
     def with_lookup(self, sightings: tuple[Sighting, ...], unknown: frozenset[str]) -> Discovery:
         """Return this discovery with what accounting answered added to it."""
@@ -120,7 +137,7 @@ class Found:
         by_job: Sightings by the job in their tag.
         error: Why it isn't complete, for people.
         doubts: Jobs for which it isn't complete although it is for all others, each with the
-            reason: an object of theirs couldn't be read, say.
+            reasons: an object of theirs couldn't be read, say.
     """
 
     cluster: str
@@ -130,16 +147,18 @@ class Found:
     complete: bool
     by_job: Mapping[str, tuple[Sighting, ...]] = field(default_factory=dict)
     error: str | None = None
-    doubts: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[str, tuple[Doubt, ...]] = field(default_factory=dict)
 
     def discovery(self, job_id: str) -> Discovery:
         """Return the part of this answer that concerns one job."""
+        doubts = self.doubts.get(job_id, ())
         return Discovery(
             taken_at=self.taken_at,
             seen_at=self.seen_at,
-            complete=self.complete and job_id not in self.doubts,
+            complete=self.complete and not doubts,
             sightings=self.by_job.get(job_id, ()),
-            error=self.error or self.doubts.get(job_id),
+            error=self.error or "; ".join(one.detail for one in doubts) or None,
+            doubts=doubts,
         )
 
 

@@ -7,7 +7,7 @@ its own configuration says.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -38,14 +38,69 @@ class SlurmSpec(Model):
     nice: Annotated[int, Field(ge=0, le=2_147_483_645)] | None = None
 
 
+class TrainingRuntime(Model):
+    """Which runtime of Kubeflow's Trainer a TrainJob is made from.
+
+    Attributes:
+        name: The runtime's name.
+        kind: Whether it is of the whole cluster, or of the job's namespace.
+        jobs: The names of *all* its replicated jobs: what isn't named keeps no evidence.
+    """
+
+    name: Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+    kind: Literal["ClusterTrainingRuntime", "TrainingRuntime"] = "ClusterTrainingRuntime"
+    jobs: Annotated[
+        tuple[Annotated[str, Field(max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")], ...],
+        Field(min_length=1, max_length=16),
+    ] = ("node",)
+
+
+class Trainer(Model):
+    """What a TrainJob says differently from its runtime, beside what the whole spec says.
+
+    Attributes:
+        processes_per_node: Processes, or MPI slots, on each node; none means the runtime's own.
+    """
+
+    processes_per_node: Annotated[int, Field(ge=1, le=1024)] | None = None
+
+
 class EksSpec(Model):
-    """What only Kubernetes has."""
+    """What only Kubernetes has.
+
+    Attributes:
+        kueue_queue: The LocalQueue that admits it.
+        priority_class: The class of its pods.
+        node_selector: Labels that its nodes must have.
+        gpu_resource: How a GPU is called there.
+        shared_memory_mb: The size of /dev/shm, MB.
+        kind: `trainjob` makes it a TrainJob of Kubeflow's; none means a Job.
+        runtime: What a TrainJob is made from; it must have one, and nothing else may.
+        trainer: What a TrainJob says differently from its runtime.
+    """
 
     kueue_queue: Name | None = None
     priority_class: Name | None = None
     node_selector: dict[Name, Label] = Field(default_factory=dict)
     gpu_resource: Name = "nvidia.com/gpu"
     shared_memory_mb: Annotated[int, Field(ge=1)] | None = None
+    kind: Literal["trainjob"] | None = None
+    runtime: TrainingRuntime | None = None
+    trainer: Trainer | None = None
+
+    @model_validator(mode="after")
+    def _a_trainjob_has_a_runtime(self) -> Self:
+        if (self.kind is None) != (self.runtime is None):
+            raise PydanticCustomError(
+                "trainjob_runtime",
+                "kind trainjob and a runtime go together",
+                {"field": "runtime" if self.runtime is None else "kind"},
+            )
+        if self.trainer is not None and self.kind is None:
+            raise PydanticCustomError(
+                "trainjob_trainer", "only kind trainjob has a trainer", {"field": "trainer"}
+            )
+        return self
 
 
 class LocalSpec(Model):
@@ -172,12 +227,15 @@ class Plan(Model):
         causes: Rules by cause.
         pending_limit_s: How long an object may wait for a reason that doesn't go away by itself.
         start_backoff_s: Seconds between a refused Start and the next attempt.
+        progress_limit_s: How long a run may write nothing before it is shown as without progress;
+            None: nobody looks. It is for display: nothing is decided by it.
     """
 
     default: Rule
     causes: dict[Cause, Rule] = Field(default_factory=dict)
     pending_limit_s: Seconds | None = None
     start_backoff_s: Seconds = 10
+    progress_limit_s: Annotated[int, Field(ge=1, le=366 * 86_400)] | None = None
 
     def rule(self, cause: Cause) -> Rule:
         """Return the rule that answers a cause."""
@@ -308,4 +366,6 @@ __all__ = [
     "Rule",
     "SlurmSpec",
     "Spec",
+    "Trainer",
+    "TrainingRuntime",
 ]

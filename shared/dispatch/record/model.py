@@ -16,7 +16,10 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 _ZERO = timedelta(0)
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d:\d\d|Z)?\Z", re.ASCII)
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d:\d\d|Z)?\Z", re.ASCII
+).match
+_read = datetime.fromisoformat
 
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
 """Years that are written; a deadline or window added to the last still is a time."""
@@ -25,7 +28,12 @@ _FIRST_YEAR, _LAST_YEAR = 1970, 9000
 def _instant(value: Any) -> Any:
     """Return a time as it is kept; what is neither a time nor its text is left to be refused."""
     if isinstance(value, str):
-        value = _written(value)
+        if not _TIME(value):
+            raise _malformed()
+        try:
+            value = _read(value)
+        except ValueError:
+            raise _malformed() from None
     elif not isinstance(value, datetime):
         return value
     if value.tzinfo is not UTC:
@@ -35,13 +43,8 @@ def _instant(value: Any) -> Any:
     return value
 
 
-def _written(value: str) -> datetime:
-    try:
-        if _TIME.match(value):
-            return datetime.fromisoformat(value)
-    except ValueError:
-        pass
-    raise PydanticCustomError("time_malformed", "a time is written 2026-01-31T12:00:00Z")
+def _malformed() -> PydanticCustomError:
+    return PydanticCustomError("time_malformed", "a time is written 2026-01-31T12:00:00Z")
 
 
 def _utc(value: datetime) -> datetime:
@@ -55,7 +58,7 @@ def _utc(value: datetime) -> datetime:
 
 def instant_text(value: datetime) -> str:
     """Return the one written form of a time: UTC, microseconds, `Z`."""
-    return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond:06d}Z"
+    return value.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 Instant = Annotated[

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """One stored body and the schema it claims.
 
     Attributes:
@@ -46,8 +46,11 @@ class View:
 
     def with_entries(self, entries: tuple[Envelope, ...]) -> View:
         """Return the record as it stands once these entries are appended."""
-        return replace(self, entries=self.entries + entries)
+        return self._of(self.entries + entries)
 
     def at(self, revision: int) -> View:
         """Return the record as it stood at an earlier revision."""
-        return replace(self, entries=self.entries[:revision])
+        return self._of(self.entries[:revision])
+
+    def _of(self, entries: tuple[Envelope, ...]) -> View:
+        return View(self.job_id, self.header, entries, self.settled_at, self.tombstoned)

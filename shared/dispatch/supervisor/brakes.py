@@ -34,6 +34,8 @@ def mark(brakes: Brakes) -> str:
 
 def sentences(brakes: Brakes, decision: Decision) -> list[str]:
     """Return what would have been done, for people."""
+    if not decision.withheld and brakes.observed is None:
+        return []
     said = [_said(step) for step in decision.withheld]
     if brakes.observed is not None:
         said += [f"write down {fact.fact}" for fact in decision.facts]

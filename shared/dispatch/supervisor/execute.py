@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, assert_never
 
@@ -21,6 +21,7 @@ from dispatch.record.fact import Escalated, Replied
 from dispatch.record.names import ReplyResult
 from dispatch.schedulers.scheduler import (
     Scheduler,
+    Sent,
     Started,
     StartOrder,
     StartRefused,
@@ -101,7 +102,11 @@ class Calls:
                 self._made("stop", target, self.scheduler.stop)
             case Release():
                 passed.calls.append("release")
-                self._made("release", target_of(self.job, step.ref), self.scheduler.release)
+                target = target_of(self.job, step.ref)
+                if step.fact is None:
+                    released_at = self.job.objects[step.ref].released_at
+                    target = replace(target, released_at=released_at)
+                self._made("release", target, self.scheduler.release)
             case Alert():
                 passed.alerts.append(step.why)
             case Lookup():
@@ -205,7 +210,8 @@ class Calls:
 
     def _looked_up(self, step: Lookup, discovery: Discovery) -> Discovery:
         targets = [target_of(self.job, ref) for ref in step.refs]
-        attempts = [tag_of(self.job, n, a) for n, a in step.attempts]
+        asked = [self.job.attempts[key] for key in step.attempts]
+        attempts = [Sent(tag_of(self.job, one.n, one.a), one.at, one.deadline) for one in asked]
         try:
             answer = self.scheduler.lookup(targets, attempts)
         except (SchedulerUnavailable, Unsupported) as error:

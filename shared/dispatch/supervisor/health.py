@@ -124,3 +124,35 @@ def loss_accepted_at(store: Health, cluster: str, health: ClusterHealth | None) 
 def _word_of(cluster: str) -> str:
     # No cluster is named so: a name has no slash.
     return f"{cluster}/accepted"
+
+
+# --- whole looks ------------------------------------------------------------------------------
+
+
+def looked_whole(
+    store: Health, cluster: str, shard: tuple[int, int], *, build: str, by: str, at: datetime
+) -> None:
+    """Write down when a build looked at every open job of a shard with one complete Find.
+
+    It stands apart from the cluster's health, which the looks at other shards write over.
+
+    Raises:
+        StoreUnavailable: The next tick looks at everything again.
+    """
+    store.put_health(ClusterHealth(_whole_of(cluster, shard, build), by, at))
+
+
+def last_whole_look(
+    store: Health, cluster: str, shard: tuple[int, int], *, build: str
+) -> datetime | None:
+    """Return when a build last looked at a whole shard, None where it never did.
+
+    Raises:
+        StoreUnavailable: Try later.
+    """
+    health = store.get_health(_whole_of(cluster, shard, build))
+    return None if health is None else health.last_tick
+
+
+def _whole_of(cluster: str, shard: tuple[int, int], build: str) -> str:
+    return f"{cluster}/whole/{shard[0]}of{shard[1]}/{build}"

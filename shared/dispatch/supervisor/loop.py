@@ -11,7 +11,7 @@ from dispatch.clusters import NO_BRAKES, Brakes
 from dispatch.core.decide import Decision, decide, key
 from dispatch.core.fold import extend, fold, refold
 from dispatch.core.job import Job
-from dispatch.core.steps import Next, Start
+from dispatch.core.steps import Next
 from dispatch.errors import (
     CommitUnknown,
     EntryTooLarge,
@@ -24,7 +24,7 @@ from dispatch.errors import (
 )
 from dispatch.record.codec import envelope
 from dispatch.record.evidence import Discovery
-from dispatch.record.fact import Fact, Settled
+from dispatch.record.fact import Fact, Replied, Settled
 from dispatch.record.view import View
 from dispatch.schedulers.scheduler import Scheduler
 from dispatch.store.records import Records
@@ -131,20 +131,22 @@ class Supervisor:
         view = self.records.read(passed.job_id)
         made: frozenset[tuple[str, ...]] = frozenset()
         job: Job | None = None
+        reply: tuple[Replied, ...] = ()
         for _ in range(MAX_ROUNDS):
             now = self.clock()
             job = fold(view, now) if job is None else refold(job, view, now)
+            known = extend(job, reply) if reply else job
             without = kept_back(self.brakes)
-            decision = decide(job, discovery, now, by=self.by, made=made, without=without)
+            decision = decide(known, discovery, now, by=self.by, made=made, without=without)
             passed.job, passed.next = job, decision.next
             passed.withheld = sentences(self.brakes, decision)
-            if decision.idle or self.brakes.observed is not None:
+            if (decision.idle and not reply) or self.brakes.observed is not None:
                 return
             if self._out_of_time(decision, job):
                 break
-            if decision.facts:
-                view = self._commit(passed, view, decision.facts)
-                passed.job = decision.after
+            if reply or decision.facts:
+                view = self._commit_with(reply, passed, view, job, decision.facts)
+                passed.job, reply = decision.after, ()
             passed.rows += decision.rows
             calls = Calls(self.scheduler, self.clock, decision.after, passed.troubles)
             for step in decision.repeatable:
@@ -152,11 +154,15 @@ class Supervisor:
             made |= {key(step) for step in decision.repeatable}
             if decision.once is not None:
                 passed.calls.append(type(decision.once).__name__.lower())
-                reply = calls.once(decision.once, self.by)
-                if isinstance(decision.once, Start) and reply is not None:
-                    view = self._append_when_possible(passed, view, (reply,))
+                answer = calls.once(decision.once, self.by)
+                reply = () if answer is None else self._fitting(passed, decision.after, answer)
             if calls.escalations:
-                view = self._append_when_possible(passed, view, calls.escalate(self.by))
+                told = calls.escalate(self.by)
+                view = self._append_when_possible(passed, view, decision.after, told)
+            elif decision.complete:
+                return
+        if reply:
+            self._append_when_possible(passed, view, fold(view, self.clock()), reply)
         passed.ended = Ended.OUT_OF_TIME
 
     def _out_of_time(self, decision: Decision, job: Job) -> bool:
@@ -173,11 +179,45 @@ class Supervisor:
         passed.facts += len(added)
         return view.with_entries(stored)
 
-    def _append_when_possible(self, passed: Passed, view: View, added: Sequence[Fact]) -> View:
-        """Commit facts that are true whatever else was written meanwhile, or leave them out."""
+    def _fitting(self, passed: Passed, job: Job, reply: Replied) -> tuple[Replied, ...]:
+        """Return a Start's reply, to be committed with what follows; none that fold refuses."""
+        try:
+            extend(job, (reply,))
+        except InvalidRecord as refused:
+            passed.troubles.append(Trouble("late", "", str(refused)))
+            return ()
+        return (reply,)
+
+    def _commit_with(
+        self,
+        reply: tuple[Replied, ...],
+        passed: Passed,
+        view: View,
+        job: Job,
+        added: Sequence[Fact],
+    ) -> View:
+        """Commit a Start's reply together with what follows from it; if need be, it alone."""
+        try:
+            return self._commit(passed, view, (*reply, *added))
+        except RevisionConflict:
+            if reply:
+                self._append_when_possible(passed, self.records.read(job.job_id), job, reply)
+            raise
+
+    def _append_when_possible(
+        self, passed: Passed, view: View, job: Job, added: Sequence[Fact]
+    ) -> View:
+        """Commit facts that are true whatever else was written meanwhile, or leave them out.
+
+        Args:
+            passed: What was done.
+            view: The record as last read or written.
+            job: What it said then, or earlier.
+            added: The facts.
+        """
         for _ in range(REPLY_TRIES):
             try:
-                extend(fold(view, self.clock()), added)
+                extend(refold(job, view, self.clock()), added)
                 return self._commit(passed, view, added)
             except RevisionConflict:
                 view = self.records.read(passed.job_id)

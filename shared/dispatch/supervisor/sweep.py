@@ -15,16 +15,23 @@ from itertools import islice
 
 from dispatch.clusters import NO_BRAKES, Brakes
 from dispatch.core.job import Job
-from dispatch.core.next import next_steps
+from dispatch.core.next import steps_due
+from dispatch.core.parts import SchedulerObject
 from dispatch.core.steps import Append
-from dispatch.errors import DispatchError, SchedulerUnavailable, StoreUnavailable
-from dispatch.record.evidence import Found, Glance
+from dispatch.errors import CallUnknown, DispatchError, SchedulerUnavailable, StoreUnavailable
+from dispatch.record.evidence import Found, Glance, Sighting
 from dispatch.record.names import ENDED_STATES
 from dispatch.schedulers.scheduler import KeepsEvidence, Scheduler
 from dispatch.store.records import ClusterHealth, Due, Quiet, Store
 from dispatch.supervisor.brakes import mark
 from dispatch.supervisor.execute import target_of
-from dispatch.supervisor.health import health_after, loss_accepted_at
+from dispatch.supervisor.health import (
+    health_after,
+    last_whole_look,
+    looked_whole,
+    loss_accepted_at,
+)
+from dispatch.supervisor.keeping import Wanted
 from dispatch.supervisor.loop import Ended, Passed, Supervisor
 
 BUILD = "1"
@@ -45,7 +52,7 @@ class Beat:
     """How often an evidence Find is taken though nothing seems to have changed.
 
     Attributes:
-        evidence_every_s: Seconds between evidence Finds of a cluster.
+        evidence_every_s: Seconds between whole looks at a shard, each with an evidence Find.
         accepted_s: Seconds for which a person's word that a loss is real holds.
     """
 
@@ -62,6 +69,7 @@ class Swept:
         looked_at: Open jobs in the index.
         passes: What was done for each job that was due.
         left: Jobs that time didn't suffice for.
+        freed: Ended objects whose evidence was let go of, since nobody will record it.
         finds: Evidence Finds taken.
         error: Why nothing, or not everything, could be learnt.
         mass_loss: Why a Find was not believed.
@@ -78,6 +86,7 @@ class Swept:
     looked_at: int = 0
     passes: list[Passed] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    freed: int = 0
     finds: int = 0
     error: str | None = None
     mass_loss: str | None = None
@@ -107,6 +116,8 @@ class Sweeper:
         time_left: Seconds until this process must be done.
         beat: How often to look closely.
         brakes: What is kept from happening on this cluster.
+        build: Which protocol build looks. What one build can't read, another can, so neither's
+            hints and whole looks speak for the other.
     """
 
     store: Store
@@ -116,6 +127,7 @@ class Sweeper:
     time_left: Callable[[], float]
     beat: Beat = Beat()
     brakes: Brakes = NO_BRAKES
+    build: str = BUILD
 
     def sweep(
         self,
@@ -130,15 +142,17 @@ class Sweeper:
         No error of the store or the scheduler is raised: what couldn't be learnt is in the
         answer and in the cluster's health, and nothing is concluded from it.
         """
-        swept = Swept(cluster, braked=self.brakes != NO_BRAKES)
+        swept = Swept(cluster, braked=self.brakes.on)
         health = None
         try:
             health = self.store.get_health(cluster)
             glance = self.scheduler.glance()
             swept.mass_loss = self._identity_trouble(health, glance.identity)
             if swept.mass_loss is None:
-                due = self._due(swept, glance, health, jobs, (shard, shards))
-                self._serve(swept, glance, health, due)
+                part = (shard, shards)
+                due, quiet = self._due(swept, glance, jobs, part)
+                self._serve(swept, glance, health, due, quiet)
+                self._whole_look_done(swept, part)
         except SchedulerUnavailable as error:
             swept.error, swept.unreachable = str(error), True
         except StoreUnavailable as error:
@@ -156,30 +170,47 @@ class Sweeper:
         self,
         swept: Swept,
         glance: Glance,
-        health: ClusterHealth | None,
         jobs: Sequence[str] | None,
         shard: tuple[int, int],
-    ) -> list[Due]:
+    ) -> tuple[list[Due], list[Due]]:
+        """Return the jobs that are due, and those that aren't as far as a glance can tell."""
         if jobs is not None:
-            return [Due(job_id, -1, None) for job_id in dict.fromkeys(jobs)]
-        swept.whole = slow = self._slow_beat(health)
+            return [Due(job_id, -1, None) for job_id in dict.fromkeys(jobs)], []
+        swept.whole = slow = self._slow_beat(swept.cluster, shard)
         due: list[Due] = []
+        quiet: list[Due] = []
         known: list[str] = []
         for one in self.store.open_jobs(swept.cluster, shard=shard[0], shards=shard[1]):
             if swept.looked_at < MASS_LOSS_SAMPLE:
                 known += _live(one)
             swept.looked_at += 1
-            if slow or not self._is_quiet(one, glance):
-                due.append(one)
+            (due if slow or not self._is_quiet(one, glance) else quiet).append(one)
         if shard[1] == 1 or len(known) >= MASS_LOSS_LEAST:
             swept.known = known
-        return due
+        return due, quiet
 
-    def _slow_beat(self, health: ClusterHealth | None) -> bool:
-        if health is None or health.last_complete_find is None:
-            return True
+    def _slow_beat(self, cluster: str, shard: tuple[int, int]) -> bool:
+        """Return whether every job of the shard is due.
+
+        A Find that some of them were due for is no whole look: on a busy cluster there is always
+        such a Find, and the others would never be looked at.
+        """
+        last = last_whole_look(self.store, cluster, shard, build=self.build)
         every = timedelta(seconds=self.beat.evidence_every_s)
-        return self.clock() >= health.last_complete_find + every
+        return last is None or self.clock() >= last + every
+
+    def _whole_look_done(self, swept: Swept, shard: tuple[int, int]) -> None:
+        """Write down that a shard was looked at whole; free what its cluster keeps for nobody."""
+        if not swept.whole or swept.error is not None or swept.mass_loss is not None or swept.left:
+            return
+        observed = self.brakes.observed is not None
+        if isinstance(self.scheduler, KeepsEvidence) and shard[0] == 0 and not observed:
+            try:
+                swept.freed = self.scheduler.free(Wanted(self.store, self.clock))
+            except CallUnknown:
+                return  # repeatable: the next tick looks at everything again
+        by, at = self.by, self.clock()
+        looked_whole(self.store, swept.cluster, shard, build=self.build, by=by, at=at)
 
     def _is_quiet(self, due: Due, glance: Glance) -> bool:
         quiet = due.quiet
@@ -192,19 +223,25 @@ class Sweeper:
     # --- serving ----------------------------------------------------------------------------
 
     def _serve(
-        self, swept: Swept, glance: Glance, health: ClusterHealth | None, due: list[Due]
+        self,
+        swept: Swept,
+        glance: Glance,
+        health: ClusterHealth | None,
+        due: list[Due],
+        quiet: list[Due],
     ) -> None:
         if not due:
             return
-        again = self._round(swept, glance, health, due)
-        if again and self.time_left() > 2:
-            self._round(swept, glance, health, [Due(job_id, -1, None) for job_id in again])
-
-    def _round(
-        self, swept: Swept, glance: Glance, health: ClusterHealth | None, due: list[Due]
-    ) -> list[str]:
-        """Serve these jobs with one Find; return those that met a conflict."""
         found = self._found(swept, health)
+        # A glance can't tell of an object that a job's hint doesn't name; this Find can.
+        due += [one for one in quiet if _shows_another(found, one)]
+        again = self._round(swept, glance, found, due)
+        if again and self.time_left() > 2:
+            found = self._found(swept, health)
+            self._round(swept, glance, found, [Due(job_id, -1, None) for job_id in again])
+
+    def _round(self, swept: Swept, glance: Glance, found: Found, due: list[Due]) -> list[str]:
+        """Serve these jobs with one Find; return those that met a conflict."""
         supervisor = Supervisor(
             self.store, self.scheduler, self.clock, self.by, self.time_left, self.brakes
         )
@@ -238,8 +275,7 @@ class Sweeper:
         job = passed.job
         if job is None or self.brakes.observed is not None:
             return
-        if isinstance(self.scheduler, KeepsEvidence):
-            self._acknowledge(self.scheduler, job, found)
+        self._acknowledge(job, found)
         if passed.ended is not Ended.IDLE or passed.next is None or not found.complete:
             return
         if job.settled_at is not None and not passed.next.waiting:
@@ -267,19 +303,18 @@ class Sweeper:
         """
         now = self.clock()
         again = replace(found.discovery(job.job_id), taken_at=now, seen_at=now)
-        upcoming = next_steps(job, again, now, by=self.by)
-        return any(isinstance(step, Append) for step in upcoming.steps)
+        return any(isinstance(step, Append) for step in steps_due(job, again, now, by=self.by))
 
-    def _acknowledge(self, keeper: KeepsEvidence, job: Job, found: Found) -> None:
-        ended = [
+    def _acknowledge(self, job: Job, found: Found) -> None:
+        recorded = [
             target_of(job, one.ref)
             for one in found.by_job.get(job.job_id, ())
-            if one.state in ENDED_STATES and one.ref in job.objects and job.objects[one.ref].ended
+            if one.ref in job.objects and _is_recorded(one, job.objects[one.ref])
         ]
-        if not ended:
+        if not recorded or not isinstance(self.scheduler, KeepsEvidence):
             return
         try:
-            keeper.acknowledge(ended)
+            self.scheduler.acknowledge(recorded)
         except DispatchError:
             return  # repeatable: the next sweep asks again
 
@@ -325,11 +360,24 @@ class Sweeper:
     @property
     def _build(self) -> str:
         """What the quiet hints left now bear; a hint that was left under a brake ends with it."""
-        return BUILD + mark(self.brakes)
+        return self.build + mark(self.brakes)
+
+
+def _is_recorded(seen: Sighting, known: SchedulerObject) -> bool:
+    """Return whether the record has an object's end, or the runs before the one it is in."""
+    if seen.state in ENDED_STATES:
+        return known.ended
+    return 0 < seen.restarts == known.run.restarts
 
 
 def _live(due: Due) -> tuple[str, ...]:
     return () if due.quiet is None else due.quiet.live
+
+
+def _shows_another(found: Found, due: Due) -> bool:
+    """Return whether a Find shows an object of a job that its hint doesn't know."""
+    known = () if due.quiet is None else due.quiet.refs
+    return any(one.ref not in known for one in found.by_job.get(due.job_id, ()))
 
 
 def digest(refs: Iterable[str], glance: Glance) -> str:
