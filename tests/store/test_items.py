@@ -83,12 +83,12 @@ def test_an_entry_shows_what_a_stream_filters_on(stored: Envelope, kind: str) ->
     assert item["schema"] == {"S": stored.schema}
 
 
-def test_the_table_has_both_indexes_on_demand_and_a_stream_of_new_images() -> None:
+def test_the_table_has_its_indexes_on_demand_and_a_stream_of_new_images() -> None:
     request = items.create_table_request("t")
     assert request["BillingMode"] == "PAY_PER_REQUEST"
     assert request["StreamSpecification"]["StreamViewType"] == "NEW_IMAGE"
     indexes = {index["IndexName"]: index for index in request["GlobalSecondaryIndexes"]}
-    assert set(indexes) == {items.OPEN_INDEX, items.LISTING_INDEX}
+    assert set(indexes) == {items.OPEN_INDEX, items.LISTING_INDEX, items.RETENTION_INDEX}
     used = {key["AttributeName"] for index in indexes.values() for key in index["KeySchema"]}
     used |= {key["AttributeName"] for key in request["KeySchema"]}
     assert used == {each["AttributeName"] for each in request["AttributeDefinitions"]}

@@ -234,3 +234,24 @@ def test_a_refused_commit_gives_its_connection_back(path: Path) -> None:
             store.commit(job_id, 7, [evidence()])
     assert len(opened) == 1
     store.close_file()
+
+
+def plan(path: Path, query: str) -> str:
+    with closing(sqlite3.connect(path)) as file:
+        return " ".join(row[3] for row in file.execute(f"EXPLAIN QUERY PLAN {query}"))
+
+
+def test_a_file_of_an_earlier_build_gets_the_indexes_that_retention_asks(tmp_path: Path) -> None:
+    path = tmp_path / "records.sqlite"
+    SqliteRecords(path, token).close_file()
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DROP INDEX closed_records")
+        file.execute("DROP INDEX marked_records")
+    store = SqliteRecords(path, token)
+    assert list(store.archivable(NOW)) == list(store.removable()) == []
+    assert "closed_records" in plan(
+        path,
+        "SELECT job_id FROM records WHERE NOT open AND NOT tombstoned AND settled_at <= 'x'",
+    )
+    assert "marked_records" in plan(path, "SELECT job_id FROM records WHERE tombstoned = 1")
+    store.close_file()

@@ -22,7 +22,7 @@ from dispatch.errors import (
     StoreUnavailable,
 )
 from dispatch.record.view import Envelope, View
-from dispatch.store import items, rules
+from dispatch.store import items, retention_items, rules
 from dispatch.store.dynamodb_table import DynamoTable
 from dispatch.store.items import Item
 from dispatch.store.records import (
@@ -45,7 +45,7 @@ _LINES_A_LOOK = 250
 
 
 class DynamoRecords:
-    """Keeps all four contracts in one table; any number of threads may share it.
+    """Keeps all five contracts in one table; any number of threads may share it.
 
     Args:
         client: A low-level client whose own retries (standard mode) meet throttling first.
@@ -109,6 +109,9 @@ class DynamoRecords:
         So it is read on until head and entries agree. What was committed before a look must be
         there at the next; if it isn't after some of them, the record has a gap.
         """
+        return self._read(job_id, tombstoned=False)
+
+    def _read(self, job_id: str, *, tombstoned: bool) -> View:
         entries: builtins.list[Envelope] = []
         header: Envelope | None = None
         committed = 0
@@ -130,8 +133,10 @@ class DynamoRecords:
                             entries.append(items.envelope_of(item))
             if head is None:
                 raise JobNotFound("no such record", job=job_id)
-            if "tombstoned" in head:
+            if not tombstoned and "tombstoned" in head:
                 raise JobTombstoned("its record is tombstoned", job=job_id)
+            if tombstoned and header is None:
+                break
             revision = items.revision_of(head)
             complete = len(entries) >= committed
             committed = max(committed, revision, seen)
@@ -183,8 +188,9 @@ class DynamoRecords:
         cluster: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        newest_first: bool = False,
     ) -> Page:
-        """Return a page of records, oldest first (see `Records`).
+        """Return a page of records, oldest first unless asked otherwise (see `Records`).
 
         Each partition is asked for a page of its own, and the first of all are the page.
         """
@@ -192,11 +198,13 @@ class DynamoRecords:
         after = rules.after(cursor)
         found: builtins.list[tuple[str, Listed]] = []
         for partition in self._partitions(cluster, settled):
-            request = items.index_query(self._table, partition, after=after, settled=settled)
+            request = items.index_query(
+                self._table, partition, after=after, settled=settled, newest_first=newest_first
+            )
             request["Limit"] = max(limit + 1, _LINES_A_LOOK) if settled else limit + 1
             lines = islice(self._items.query(request, None), limit + 1)
             found += [(item["place"]["S"], items.listed_of(item)) for item in lines]
-        found.sort(key=lambda line: line[0])
+        found.sort(key=lambda line: line[0], reverse=newest_first)
         return rules.page_of([line for _, line in found[: limit + 1]], limit)
 
     def _partitions(self, cluster: str | None, settled: bool | None) -> Iterator[str]:
@@ -217,11 +225,16 @@ class DynamoRecords:
         for item in self._items.query(request, None):
             yield item["sk"]["S"]
 
-    def tombstone(self, job_id: str) -> None:
+    def tombstone(self, job_id: str, *, revision: int | None = None) -> None:
         """Mark a settled record for removal (see `Records`)."""
-        if not self._items.update(items.tombstone_request(self._table, job_id), job_id):
-            self._head(job_id)
+        request = retention_items.tombstone_request(self._table, job_id, revision)
+        if self._items.update(request, job_id):
+            return
+        head = self._head(job_id)
+        if revision is None or items.settled_at(head) is None:
             raise NotSettled("only a settled record is tombstoned", job=job_id)
+        current = items.revision_of(head)
+        raise RevisionConflict(f"it is at revision {current}, not {revision}", job=job_id)
 
     def remove(self, job_id: str) -> None:
         """Remove what a tombstoned record held (see `Records`)."""
@@ -235,6 +248,32 @@ class DynamoRecords:
             if item["sk"]["S"] != items.HEAD
         ]
         self._items.delete(doomed, job_id)
+        self._items.update(retention_items.removed_request(self._table, job_id), job_id)
+
+    # --- Retention ----------------------------------------------------------------------------
+
+    def archivable(self, settled_by: datetime) -> Iterable[str]:
+        """Yield what was settled by then, closed and not tombstoned (see `Retention`)."""
+        return self._retained(retention_items.SETTLED, settled_by)
+
+    def removable(self) -> Iterable[str]:
+        """Yield what is tombstoned and not yet removed (see `Retention`)."""
+        return self._retained(retention_items.TOMBSTONED, None)
+
+    def _retained(self, state: str, settled_by: datetime | None) -> Iterator[str]:
+        for shard in retention_items.shards(state):
+            request = retention_items.retention_query(self._table, shard, settled_by)
+            for item in self._items.query(request, None):
+                yield retention_items.job_of(item)
+
+    def read_tombstoned(self, job_id: str) -> View | None:
+        """Return a tombstoned record while it is whole (see `Retention`)."""
+        if "tombstoned" not in self._head(job_id):
+            raise NotSettled("it isn't tombstoned", job=job_id)
+        try:
+            return self._read(job_id, tombstoned=True)
+        except InvalidRecord:
+            return None
 
     # --- Agenda -------------------------------------------------------------------------------
 
@@ -258,7 +297,7 @@ class DynamoRecords:
 
     def close(self, job_id: str) -> None:
         """Take a settled record off the index (see `Agenda`)."""
-        self._items.update(items.close_request(self._table, job_id), job_id)
+        self._items.update(retention_items.close_request(self._table, job_id), job_id)
 
     # --- Owner and Health ---------------------------------------------------------------------
 

@@ -11,8 +11,9 @@
 | cluster | `CLUSTERS` | the cluster's name | that it ever had a record |
 
 The index `open` (`{cluster}#{bucket}`, place) is sparse: a record leaves it when it is closed. The
-index `listing` (cluster, place) has every record for ever. A record's key in an index never
-changes, so an index that lags can hide a record for a while, but can't show it twice.
+index `listing` (cluster, place) has every record for ever. A record's key in these never changes,
+so an index that lags can hide a record for a while, but can't show it twice. The index `retention`
+(see `retention_items`) is sparse too: from the close of a record to its removal.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Item = dict[str, Any]
 
 OPEN_INDEX = "open"
 LISTING_INDEX = "listing"
+RETENTION_INDEX = "retention"
 CLUSTERS = "CLUSTERS"
 
 FIRST_ENTRY = "E#"
@@ -150,31 +152,33 @@ def health_key(cluster: str) -> Item:
 def create_table_request(table: str) -> Item:
     """Return the CreateTable request: on demand, both indexes, and the stream."""
 
-    def index(name: str, partition: str, projected: Iterable[str]) -> Item:
+    def index(name: str, partition: str, order: str, projected: Iterable[str] = ()) -> Item:
+        projection: Item = {"ProjectionType": "KEYS_ONLY"}
+        if projected:
+            projection = {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(projected)}
         return {
             "IndexName": name,
             "KeySchema": [
                 {"AttributeName": partition, "KeyType": "HASH"},
-                {"AttributeName": "place", "KeyType": "RANGE"},
+                {"AttributeName": order, "KeyType": "RANGE"},
             ],
-            "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(projected)},
+            "Projection": projection,
         }
 
     listed = ("job_id", "created_at", "revision", "settled_at")
+    keys = ("pk", "sk", "place", "open_shard", "cluster", "retention_shard", "settled_at")
     return {
         "TableName": table,
         "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": [
-            {"AttributeName": name, "AttributeType": "S"}
-            for name in ("pk", "sk", "place", "open_shard", "cluster")
-        ],
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in keys],
         "KeySchema": [
             {"AttributeName": "pk", "KeyType": "HASH"},
             {"AttributeName": "sk", "KeyType": "RANGE"},
         ],
         "GlobalSecondaryIndexes": [
-            index(OPEN_INDEX, "open_shard", (*listed, "cluster", "quiet")),
-            index(LISTING_INDEX, "cluster", (*listed, "tombstoned")),
+            index(OPEN_INDEX, "open_shard", "place", (*listed, "cluster", "quiet")),
+            index(LISTING_INDEX, "cluster", "place", (*listed, "tombstoned")),
+            index(RETENTION_INDEX, "retention_shard", "settled_at"),
         ],
         "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
     }
@@ -267,17 +271,6 @@ def _kind(envelope: Envelope) -> str:
     return kind if isinstance(kind, str) and kind else "unknown"
 
 
-def tombstone_request(table: str, job_id: str) -> Item:
-    """Return the update that marks a settled record."""
-    return {
-        "TableName": table,
-        "Key": job_key(job_id, HEAD),
-        "UpdateExpression": "SET tombstoned = :true REMOVE open_shard, quiet",
-        "ConditionExpression": "attribute_exists(settled_at)",
-        "ExpressionAttributeValues": {":true": {"BOOL": True}},
-    }
-
-
 def quiet_request(table: str, job_id: str, revision: int, text: str) -> Item:
     """Return the update that leaves a hint on an open record at that revision."""
     return {
@@ -287,16 +280,6 @@ def quiet_request(table: str, job_id: str, revision: int, text: str) -> Item:
         "ConditionExpression": "#revision = :seen AND attribute_exists(open_shard)",
         "ExpressionAttributeNames": {"#revision": "revision"},
         "ExpressionAttributeValues": {":quiet": {"S": text}, ":seen": {"N": str(revision)}},
-    }
-
-
-def close_request(table: str, job_id: str) -> Item:
-    """Return the update that takes a settled record off the index `open`."""
-    return {
-        "TableName": table,
-        "Key": job_key(job_id, HEAD),
-        "UpdateExpression": "REMOVE open_shard, quiet",
-        "ConditionExpression": "attribute_exists(settled_at)",
     }
 
 
@@ -345,7 +328,14 @@ def open_shard(cluster: str, bucket: int) -> str:
     return f"{cluster}#{bucket}"
 
 
-def index_query(table: str, partition: str, *, after: str, settled: bool | None) -> Item:
+def index_query(
+    table: str,
+    partition: str,
+    *,
+    after: str,
+    settled: bool | None,
+    newest_first: bool = False,
+) -> Item:
     """Return the query for one partition's records in their order.
 
     Args:
@@ -353,14 +343,17 @@ def index_query(table: str, partition: str, *, after: str, settled: bool | None)
         partition: A cluster's of the index `listing`, or one of the index `open` with its `#`.
         after: The place after which to begin.
         settled: True or False for records with or without the label.
+        newest_first: Whether the order is turned round.
     """
     index, attribute = (
         (OPEN_INDEX, "open_shard") if settled is False else (LISTING_INDEX, "cluster")
     )
+    beyond = "<" if newest_first else ">"
     request: Item = {
         "TableName": table,
         "IndexName": index,
-        "KeyConditionExpression": "#partition = :partition AND place > :after",
+        "ScanIndexForward": not newest_first,
+        "KeyConditionExpression": f"#partition = :partition AND place {beyond} :after",
         "ExpressionAttributeNames": {"#partition": attribute},
         "ExpressionAttributeValues": {":partition": {"S": partition}, ":after": {"S": after}},
     }

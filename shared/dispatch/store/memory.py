@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -43,6 +43,7 @@ class _Kept:
     revision: int = 0
     settled_at: datetime | None = None
     tombstoned: bool = False
+    removed: bool = False
     open: bool = True
     quiet: Quiet | None = None
 
@@ -58,7 +59,7 @@ class _Kept:
 
 
 class MemoryRecords:
-    """Keeps all four contracts, and the feed, in memory; any number of threads may share it."""
+    """Keeps all five contracts, and the feed, in memory; any number of threads may share it."""
 
     def __init__(self, tokens: CommitTokens) -> None:
         self._tokens = tokens
@@ -87,7 +88,7 @@ class MemoryRecords:
                 return Created(standing, created=False)
             if new.job_id in self._records:
                 raise IdempotencyConflict("this id stands for another key", job=new.job_id)
-            header = replace(new.header, token=self._tokens())
+            header = new.header._replace(token=self._tokens())
             self._records[new.job_id] = _Kept(
                 new, rules.bucket_of(new.job_id), View(new.job_id, header)
             )
@@ -126,7 +127,7 @@ class MemoryRecords:
                     f"it is at revision {kept.revision}, not {revision}", job=job_id
                 )
             token = self._tokens()
-            stored = tuple(replace(entry, token=token) for entry in entries)
+            stored = tuple(entry._replace(token=token) for entry in entries)
             kept.settled_at = settled_at or kept.settled_at
             kept.view = replace(view.with_entries(stored), settled_at=kept.settled_at)
             kept.revision += len(stored)
@@ -141,14 +142,20 @@ class MemoryRecords:
         cluster: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        newest_first: bool = False,
     ) -> Page:
-        """Return a page of records, oldest first (see `Records`)."""
+        """Return a page of records, oldest first unless asked otherwise (see `Records`)."""
         rules.check_limit(limit)
         place = rules.after(cursor)
         lines: builtins.list[Listed] = []
         with self._lock:
-            start = bisect_right(self._order, place, key=lambda entry: entry[0])
-            for _, job_id in self._order[start:]:
+            if newest_first:
+                end = bisect_left(self._order, place, key=lambda entry: entry[0])
+                ahead = self._order[: end if place else None][::-1]
+            else:
+                start = bisect_right(self._order, place, key=lambda entry: entry[0])
+                ahead = self._order[start:]
+            for _, job_id in ahead:
                 kept = self._records[job_id]
                 if settled is not None and (kept.settled_at is not None) != settled:
                     continue
@@ -159,13 +166,18 @@ class MemoryRecords:
                     break
         return rules.page_of(lines, limit)
 
-    def tombstone(self, job_id: str) -> None:
+    def tombstone(self, job_id: str, *, revision: int | None = None) -> None:
         """Mark a settled record for removal (see `Records`)."""
         with self._lock:
             kept = self._known(job_id)
             if kept.settled_at is None:
                 raise NotSettled("only a settled record is tombstoned", job=job_id)
+            if revision is not None and kept.revision != revision:
+                raise RevisionConflict(
+                    f"it is at revision {kept.revision}, not {revision}", job=job_id
+                )
             kept.tombstoned = True
+            kept.removed = False
             kept.open = False
             kept.quiet = None
 
@@ -176,7 +188,38 @@ class MemoryRecords:
             if not kept.tombstoned:
                 raise NotSettled("only a tombstoned record is removed", job=job_id)
             kept.view = None
+            kept.removed = True
             self._log = [change for change in self._log if change.job_id != job_id]
+
+    # --- Retention ----------------------------------------------------------------------------
+
+    def archivable(self, settled_by: datetime) -> Iterable[str]:
+        """Yield what was settled by then, closed and not tombstoned (see `Retention`)."""
+        with self._lock:
+            return [
+                job_id
+                for job_id, kept in self._records.items()
+                if not (kept.open or kept.tombstoned or kept.settled_at is None)
+                and kept.settled_at <= settled_by
+            ]
+
+    def removable(self) -> Iterable[str]:
+        """Yield what is tombstoned and not yet removed (see `Retention`)."""
+        with self._lock:
+            return [
+                job_id
+                for job_id, kept in self._records.items()
+                if kept.tombstoned and not kept.removed
+            ]
+
+    def read_tombstoned(self, job_id: str) -> View | None:
+        """Return a tombstoned record while it is whole (see `Retention`)."""
+        with self._lock:
+            kept = self._known(job_id)
+            if not kept.tombstoned:
+                raise NotSettled("it isn't tombstoned", job=job_id)
+            whole = kept.view is not None and kept.view.revision == kept.revision
+            return kept.view if whole else None
 
     # --- Feed ---------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """The contracts of a store: `Records`, and the optional `Agenda`, `Owner`, `Health` and `Feed`.
 
+`Retention` stands beside them in a module of its own.
+
 Every promise in a docstring here has one test of its name in `tests/conformance/records`, which
 every store passes.
 """
@@ -13,6 +15,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from dispatch.record.view import Envelope, View
+from dispatch.store.retention import Retention
 
 MAX_ENTRY_BYTES = 300_000
 """A body larger than this is refused with `EntryTooLarge` before anything is written."""
@@ -161,6 +164,7 @@ class Records(Protocol):
         cluster: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        newest_first: bool = False,
     ) -> Page:
         """Return a page of records by their settled label, in a stable order.
 
@@ -171,7 +175,8 @@ class Records(Protocol):
             settled: True, False, or None for both.
             cluster: Only this cluster's.
             limit: 1 to 1,000 lines.
-            cursor: From the page before.
+            cursor: From the page before, asked for in the same order.
+            newest_first: Whether the order is turned round.
 
         Raises:
             InvalidRequest: The cursor isn't one of this store's, or the limit is out of range.
@@ -179,14 +184,19 @@ class Records(Protocol):
         """
         ...
 
-    def tombstone(self, job_id: str) -> None:
+    def tombstone(self, job_id: str, *, revision: int | None = None) -> None:
         """Mark a settled record for removal; its key and mark are kept for ever. Repeatable.
 
         It leaves the index of open records with it, as it can't be read any more.
 
+        Args:
+            job_id: Which record.
+            revision: Only while the record is at this one; None for whatever it holds.
+
         Raises:
             JobNotFound: No such record.
             NotSettled: It has no settled label.
+            RevisionConflict: It is at another revision; nothing was marked.
             StoreUnavailable: Try later.
         """
         ...
@@ -416,8 +426,8 @@ class Feed(Protocol):
         ...
 
 
-class Store(Records, Agenda, Owner, Health, Protocol):
-    """All four contracts at once; Memory, SQLite and DynamoDB keep them all."""
+class Store(Records, Agenda, Owner, Health, Retention, Protocol):
+    """All five contracts at once; Memory, SQLite and DynamoDB keep them all."""
 
 
 class CommitTokens(Protocol):

@@ -36,7 +36,7 @@ _LISTED = "job_id, cluster, created_at, revision, settled_at, tombstoned"
 
 
 class SqliteRecords:
-    """Keeps all four contracts, and the feed, in one file.
+    """Keeps all five contracts, and the feed, in one file.
 
     Open it once in each process, after any fork; its threads share it.
 
@@ -105,19 +105,43 @@ class SqliteRecords:
     def read(self, job_id: str) -> View:
         """Return the record as last committed (see `Records`)."""
         with self._file.reading() as connection:
-            row = self._row(connection, "revision, settled_at, tombstoned", job_id)
-            revision, settled_at = self._readable(row, job_id)
-            rows = connection.execute(
-                "SELECT revision, schema, body, token FROM entries WHERE job_id = ?"
-                " ORDER BY revision",
-                (job_id,),
-            ).fetchall()
-        numbers = [row[0] for row in rows]
-        if numbers != list(range(revision + 1)):
-            raise _gap(job_id, _first_gap(numbers))
-        header, *entries = [Envelope(schema, body, token) for _, schema, body, token in rows]
+            revision, settled_at, tombstoned, last = self._head(connection, job_id)
+            if tombstoned:
+                raise _tombstoned(job_id)
+            return self._view(connection, job_id, (revision, settled_at, last))
+
+    def _head(self, connection: Connection, job_id: str) -> tuple[int, str | None, int, int | None]:
+        """Return revision, settled_at and tombstoned of a record, and its last entry's number."""
+        row = connection.execute(
+            "SELECT revision, settled_at, tombstoned, (SELECT max(revision) FROM entries"
+            " WHERE job_id = records.job_id) FROM records WHERE job_id = ?",
+            (job_id,),
+        ).fetchone()
+        head: tuple[int, str | None, int, int | None] = self._known(row, job_id)
+        return head
+
+    def _view(
+        self, connection: Connection, job_id: str, head: tuple[int, str | None, int | None]
+    ) -> View:
+        revision, settled_at, last = head
+        rows = connection.execute(
+            "SELECT schema, body, token FROM entries WHERE job_id = ? AND revision >= 0"
+            " ORDER BY revision",
+            (job_id,),
+        ).fetchall()
+        # No number stands twice: so many up to this one are all of them.
+        if last != revision or len(rows) != revision + 1:
+            raise _gap(job_id, self._first_gap(connection, job_id))
+        stored = tuple(map(Envelope._make, rows))
         settled = None if settled_at is None else rules.moment(settled_at)
-        return View(job_id, header, tuple(entries), settled_at=settled)
+        return View(job_id, stored[0], stored[1:], settled)
+
+    def _first_gap(self, connection: Connection, job_id: str) -> int:
+        rows = connection.execute(
+            "SELECT revision FROM entries WHERE job_id = ? ORDER BY revision", (job_id,)
+        ).fetchall()
+        wrong = (place for place, (number,) in enumerate(rows) if number != place)
+        return next(wrong, len(rows))
 
     def commit(
         self,
@@ -150,28 +174,34 @@ class SqliteRecords:
         cluster: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        newest_first: bool = False,
     ) -> Page:
-        """Return a page of records, oldest first (see `Records`)."""
+        """Return a page of records, oldest first unless asked otherwise (see `Records`)."""
         rules.check_limit(limit)
-        where = ["place > ?"]
-        values: builtins.list[Any] = [rules.after(cursor)]
+        place = rules.after(cursor)
+        where = ["(place < ? OR ? = '')" if newest_first else "place > ?"]
+        values: builtins.list[Any] = [place, place] if newest_first else [place]
         if settled is not None:
             where.append(f"settled_at IS {'NOT ' if settled else ''}NULL")
         if cluster is not None:
             where.append("cluster = ?")
             values.append(cluster)
         condition = " AND ".join(where)
-        query = f"SELECT {_LISTED} FROM records WHERE {condition} ORDER BY place LIMIT ?"  # noqa: S608 - fixed texts
+        order = "place DESC" if newest_first else "place"
+        query = f"SELECT {_LISTED} FROM records WHERE {condition} ORDER BY {order} LIMIT ?"  # noqa: S608 - fixed texts
         with self._file.reading() as connection:
             rows = connection.execute(query, (*values, limit + 1)).fetchall()
         return rules.page_of([_listed(row) for row in rows], limit)
 
-    def tombstone(self, job_id: str) -> None:
+    def tombstone(self, job_id: str, *, revision: int | None = None) -> None:
         """Mark a settled record for removal (see `Records`)."""
         with self._file.writing(job_id) as connection:
-            (settled_at,) = self._known(self._row(connection, "settled_at", job_id), job_id)
+            row = self._row(connection, "settled_at, revision", job_id)
+            settled_at, current = self._known(row, job_id)
             if settled_at is None:
                 raise NotSettled("only a settled record is tombstoned", job=job_id)
+            if revision is not None and current != revision:
+                raise RevisionConflict(f"it is at revision {current}, not {revision}", job=job_id)
             connection.execute(
                 "UPDATE records SET tombstoned = 1, open = 0, quiet = NULL WHERE job_id = ?",
                 (job_id,),
@@ -184,6 +214,38 @@ class SqliteRecords:
             if not tombstoned:
                 raise NotSettled("only a tombstoned record is removed", job=job_id)
             connection.execute("DELETE FROM entries WHERE job_id = ?", (job_id,))
+            connection.execute("UPDATE records SET tombstoned = 2 WHERE job_id = ?", (job_id,))
+
+    # --- Retention ----------------------------------------------------------------------------
+
+    def archivable(self, settled_by: datetime) -> Iterable[str]:
+        """Yield what was settled by then, closed and not tombstoned (see `Retention`)."""
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                "SELECT job_id FROM records WHERE NOT open AND NOT tombstoned AND settled_at <= ?"
+                " ORDER BY settled_at",
+                (rules.written(settled_by),),
+            ).fetchall()
+        return [job_id for (job_id,) in rows]
+
+    def removable(self) -> Iterable[str]:
+        """Yield what is tombstoned and not yet removed (see `Retention`)."""
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                "SELECT job_id FROM records WHERE tombstoned = 1 ORDER BY place"
+            ).fetchall()
+        return [job_id for (job_id,) in rows]
+
+    def read_tombstoned(self, job_id: str) -> View | None:
+        """Return a tombstoned record while it is whole (see `Retention`)."""
+        with self._file.reading() as connection:
+            revision, settled_at, tombstoned, last = self._head(connection, job_id)
+            if not tombstoned:
+                raise NotSettled("it isn't tombstoned", job=job_id)
+            try:
+                return self._view(connection, job_id, (revision, settled_at, last))
+            except InvalidRecord:
+                return None
 
     # --- Feed ---------------------------------------------------------------------------------
 
@@ -308,14 +370,12 @@ class SqliteRecords:
     def _readable(self, row: Any, job_id: str) -> tuple[int, str | None]:
         revision, settled_at, tombstoned = self._known(row, job_id)
         if tombstoned:
-            raise JobTombstoned("its record is tombstoned", job=job_id)
+            raise _tombstoned(job_id)
         return revision, settled_at
 
 
-def _first_gap(numbers: Sequence[int]) -> int:
-    """Return the first number that should stand there and doesn't."""
-    wrong = (place for place, number in enumerate(numbers) if number != place)
-    return next(wrong, len(numbers))
+def _tombstoned(job_id: str) -> JobTombstoned:
+    return JobTombstoned("its record is tombstoned", job=job_id)
 
 
 def _gap(job_id: str, entry: int) -> InvalidRecord:

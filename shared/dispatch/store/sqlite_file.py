@@ -68,6 +68,17 @@ CREATE TABLE leases (
 CREATE TABLE health (cluster TEXT PRIMARY KEY, body TEXT NOT NULL);
 """
 
+_LATER_INDEXES = {
+    "closed_records": (
+        "CREATE INDEX IF NOT EXISTS closed_records ON records (settled_at)"
+        " WHERE NOT open AND NOT tombstoned"
+    ),
+    "marked_records": (
+        "CREATE INDEX IF NOT EXISTS marked_records ON records (place) WHERE tombstoned = 1"
+    ),
+}
+"""Added to a file of any build that lacks them; earlier builds keep them up without knowing."""
+
 
 class SqliteFile:
     """Lends connections to the threads of one process, and maps SQLite's errors to ours.
@@ -105,7 +116,7 @@ class SqliteFile:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 if self._version(connection) == 0:
-                    for statement in _statements(_TABLES):
+                    for statement in (*_statements(_TABLES), *_LATER_INDEXES.values()):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -119,6 +130,13 @@ class SqliteFile:
                 f" {SCHEMA_VERSION}; a newer build wrote it",
                 rule="unknown_schema",
             )
+        self._add_indexes(connection)
+
+    def _add_indexes(self, connection: Connection) -> None:
+        there = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()
+        missing = _LATER_INDEXES.keys() - {name for (name,) in there}
+        for name in sorted(missing):
+            connection.execute(_LATER_INDEXES[name])
 
     def _version(self, connection: Connection) -> int:
         """Return the tables' version, 0 for a fresh file; refuse a file that isn't ours.
@@ -175,9 +193,7 @@ class SqliteFile:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        connection = connection or self._opened()
+        connection = self._borrowed()
         try:
             yield connection
         except (CallerError, RevisionConflict):
@@ -187,6 +203,11 @@ class SqliteFile:
             connection.close()
             raise
         self._put_back(connection)
+
+    def _borrowed(self) -> Connection:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        return connection or self._opened()
 
     def _put_back(self, connection: Connection) -> None:
         with self._lock:
@@ -199,14 +220,24 @@ class SqliteFile:
         Raises:
             StoreUnavailable: SQLite failed.
         """
-        with self._connection() as connection:
-            try:
-                connection.execute("BEGIN")
-                yield connection
-            except sqlite3.Error as error:
-                raise self._unavailable(error) from error
-            finally:
-                _roll_back(connection)
+        connection = self._borrowed()
+        sound = False
+        try:
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("ROLLBACK")
+            sound = True
+        except sqlite3.Error as error:
+            raise self._unavailable(error) from error
+        except CallerError:
+            _roll_back(connection)
+            sound = True
+            raise
+        finally:
+            if sound:
+                self._put_back(connection)
+            else:
+                connection.close()
 
     @contextmanager
     def writing(self, job_id: str | None = None, *, doubtful: bool = False) -> Iterator[Connection]:

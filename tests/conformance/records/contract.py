@@ -390,6 +390,30 @@ class RecordsContract(Harness):
         assert len(places) == 12
         assert places == sorted(places)
 
+    @pytest.mark.parametrize("done", [True, False, None])
+    def test_list_newest_first_is_the_same_listing_turned_round(
+        self, store: Store, done: bool | None
+    ) -> None:
+        for number in range(7):
+            make = settled if number % 2 else created
+            make(store, f"n{number}", minutes=number // 2, cluster=f"c{number % 3}")
+        self.catch_up(store)
+        asked: dict[str, Any] = {"settled": done, "limit": 2}
+        forwards = listed(store, **asked)
+        assert len(forwards) == {True: 3, False: 4, None: 7}[done]
+        assert listed(store, newest_first=True, **asked) == forwards[::-1]
+
+    def test_a_record_that_is_created_during_a_listing_newest_first_moves_no_other(
+        self, store: Store
+    ) -> None:
+        jobs = [created(store, f"n{number}", minutes=number) for number in range(4)]
+        self.catch_up(store)
+        first = store.list(limit=2, newest_first=True)
+        created(store, "late", minutes=100)
+        self.catch_up(store)
+        rest = store.list(limit=10, cursor=first.cursor, newest_first=True)
+        assert [line.job_id for line in (*first.items, *rest.items)] == jobs[::-1]
+
     def test_list_by_the_settled_label_and_by_cluster(self, store: Store) -> None:
         names = {
             (cluster, done): {

@@ -13,6 +13,7 @@ from tests.conformance.records.contract import RecordsContract
 from tests.conformance.records.moto_table import moto_client
 from tests.conformance.records.optional import AgendaContract, HealthContract, OwnerContract
 from tests.conformance.records.race import Opener
+from tests.conformance.records.retention import RetentionContract
 from tests.conformance.records.samples import token
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ def client() -> Iterator["DynamoDBClient"]:
         yield client
 
 
-class TestDynamoRecords(RecordsContract, AgendaContract, OwnerContract, HealthContract):
+class TestDynamoRecords(
+    RecordsContract, AgendaContract, OwnerContract, HealthContract, RetentionContract
+):
     persisted = 1
 
     @pytest.fixture(autouse=True)

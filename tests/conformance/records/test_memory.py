@@ -13,11 +13,17 @@ from tests.conformance.records.optional import (
     OwnerContract,
 )
 from tests.conformance.records.race import Opener
+from tests.conformance.records.retention import RetentionContract
 from tests.conformance.records.samples import token
 
 
 class TestMemoryRecords(
-    RecordsContract, AgendaContract, OwnerContract, HealthContract, FeedContract
+    RecordsContract,
+    AgendaContract,
+    OwnerContract,
+    HealthContract,
+    RetentionContract,
+    FeedContract,
 ):
     def opener(self, place: Path) -> Opener:
         store = MemoryRecords(token)

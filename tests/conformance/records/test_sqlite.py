@@ -14,6 +14,7 @@ from tests.conformance.records.optional import (
     OwnerContract,
 )
 from tests.conformance.records.race import Opener
+from tests.conformance.records.retention import RetentionContract
 from tests.conformance.records.samples import token
 
 
@@ -29,7 +30,12 @@ class SqliteOpener:
 
 
 class TestSqliteRecords(
-    RecordsContract, AgendaContract, OwnerContract, HealthContract, FeedContract
+    RecordsContract,
+    AgendaContract,
+    OwnerContract,
+    HealthContract,
+    RetentionContract,
+    FeedContract,
 ):
     processes = 4
 

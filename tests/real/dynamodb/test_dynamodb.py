@@ -20,6 +20,7 @@ from dispatch.store.records import Created, Store
 from tests.conformance.records.contract import RecordsContract, bodies, created
 from tests.conformance.records.optional import AgendaContract, HealthContract, OwnerContract
 from tests.conformance.records.race import Opener
+from tests.conformance.records.retention import RetentionContract
 from tests.conformance.records.samples import evidence, new_record, token
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class DynamoOpener:
         client.close()
 
 
-class TestDynamoRecordsOnAnEngine(RecordsContract, AgendaContract, OwnerContract, HealthContract):
+class TestDynamoRecordsOnAnEngine(
+    RecordsContract, AgendaContract, OwnerContract, HealthContract, RetentionContract
+):
     processes = 4
 
     @pytest.fixture(autouse=True)
