@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 from dispatch.core.job import Job
 from dispatch.record.header import Plan
 from dispatch.record.names import ObjectState
+from simulator.census import Census
 from simulator.mutants import MUTANTS, Mutant, applied
 from simulator.run import Run
 from simulator.scenario import Shape
@@ -36,6 +37,7 @@ class Played:
         lost_s: Seconds of runs that didn't succeed, as far as they were seen.
         escalations: Times a person was told.
         submissions: Submissions authorized.
+        counts: How often each thing that can go wrong did.
     """
 
     seed: int
@@ -47,6 +49,7 @@ class Played:
     lost_s: float = 0.0
     escalations: int = 0
     submissions: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -62,6 +65,7 @@ class Sum:
         escalations: Times a person was told.
         submissions: Submissions authorized.
         broken: The seeds that broke a rule.
+        census: What went wrong in them, and how often.
     """
 
     seeds: Counter[Shape] = field(default_factory=Counter)
@@ -72,11 +76,13 @@ class Sum:
     escalations: int = 0
     submissions: int = 0
     broken: list[Played] = field(default_factory=list)
+    census: Census = field(default_factory=Census)
 
     def add(self, played: Played) -> None:
         """Add one seed."""
         self.seeds[played.shape] += 1
         self.steps += played.steps
+        self.census.add(played.shape, played.counts)
         if played.broken is not None:
             self.broken.append(played)
             return
@@ -113,6 +119,7 @@ def play(seed: int, shape: Shape, *, plan: Plan | None = None) -> Played:
         lost_s=lost_s,
         escalations=len(job.escalations),
         submissions=len(job.submissions),
+        counts=dict(run.stage.counts),
     )
 
 

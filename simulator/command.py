@@ -22,10 +22,13 @@ from simulator.batch import Sum, many, named
 from simulator.corner import walk
 from simulator.mutants import MUTANTS, Mutant, applied
 from simulator.run import Run
-from simulator.scenario import Shape
+from simulator.scenario import BOTH, Shape
 from simulator.stage import Halted, instant
 from simulator.stories import STORIES
 from simulator.watch import Violation
+
+ALL_SWITCHES = 1000
+"""More than two passes have calls."""
 
 EXHAUSTIVE_PAIRED = 8
 """Among so many first calls every pair of faults is played."""
@@ -71,7 +74,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--start", type=int, help="the first seed (default: a fresh one)")
     parser.add_argument(
         "--shape",
-        choices=[*(one.value for one in Shape), "both"],
+        choices=[*(one.value for one in Shape), "both", "all"],
         default="both",
         help="of cluster",
     )
@@ -90,6 +93,13 @@ def _parser() -> ArgumentParser:
         help="walk every fault at every place of one job's life, and every pair at the first ones",
     )
     parser.add_argument(
+        "--switches",
+        type=_positive,
+        default=ALL_SWITCHES,
+        help="with --exhaustive: how often two supervisors' passes change over, at most "
+        "(default: every way there is)",
+    )
+    parser.add_argument(
         "--explain", action="store_true", help="tell a failing seed, or a single one, as a story"
     )
     parser.add_argument(
@@ -97,6 +107,9 @@ def _parser() -> ArgumentParser:
     )
     parser.add_argument(
         "--plan", type=Path, help="a plan, or a job file with one, to test (YAML or JSON)"
+    )
+    parser.add_argument(
+        "--census", action="store_true", help="say how often each fault came, and what never did"
     )
     parser.add_argument("--json", action="store_true", help="print the sum as JSON")
     return parser
@@ -132,7 +145,8 @@ def _plan(path: Path | None) -> Plan | None:
 
 
 def _shapes(arguments: Namespace) -> list[Shape]:
-    return list(Shape) if arguments.shape == "both" else [Shape(arguments.shape)]
+    several = {"both": list(BOTH), "all": list(Shape)}
+    return several.get(arguments.shape) or [Shape(arguments.shape)]
 
 
 def _prove(arguments: Namespace, plan: Plan | None) -> int:
@@ -150,6 +164,8 @@ def _prove(arguments: Namespace, plan: Plan | None) -> int:
         print(json.dumps(_as_data(total, start)))
     else:
         _print_sum(total, start, seconds, arguments.jobs, plan)
+        if arguments.census:
+            print("", *total.census.table(), sep="\n")
     if arguments.explain and total.broken:
         for one in total.broken[:STORIES_SHOWN]:
             _tell(one.seed, one.shape, plan)
@@ -248,11 +264,15 @@ def _walk(arguments: Namespace) -> int:
     """Walk the exhaustive corner, and say how many states it has."""
     for shape in _shapes(arguments):
         try:
-            walked = walk(shape, paired=EXHAUSTIVE_PAIRED)
+            walked = walk(shape, paired=EXHAUSTIVE_PAIRED, switches=arguments.switches, across=True)
         except Violation as violation:
             print(f"{shape}: BROKEN {violation}")
             return 1
-        print(f"{shape}: {walked.runs:,} lives, {walked.states:,} states, 0 violations")
+        most = "" if arguments.switches == ALL_SWITCHES else f" with {arguments.switches} switches"
+        print(
+            f"{shape}: {walked.runs:,} lives, {walked.states:,} states, 0 violations; two passes "
+            f"lie across each other in {walked.interleavings:,} ways{most}"
+        )
     return 0
 
 
@@ -271,7 +291,7 @@ def _tell(seed: int, shape: Shape, plan: Plan | None) -> None:
 
 def _stop_at(arguments: Namespace, plan: Plan | None) -> int:
     """Play one seed up to a step, and show the record, the world and the calls on their way."""
-    if arguments.shape == "both":
+    if arguments.shape in ("both", "all"):
         print("--stop-at needs --shape", file=sys.stderr)
         return 2
     run = Run(

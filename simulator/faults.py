@@ -24,6 +24,7 @@ class Fault(StrEnum):
     PART = "a part of the answer was lost"
     SLOW = "a slow reply"
     FROZEN = "the process froze for a quarter of an hour, then went on"
+    TWICE = "it was delivered twice"
 
 
 Menu = Sequence[tuple[float, Fault]]
@@ -76,6 +77,12 @@ MENUS: Mapping[str, Menu] = {
 """By call: what can go wrong with it, each with its weight."""
 
 
+TWICE = frozenset({"commit", "start", "stop", "release"})
+"""The calls that may be delivered twice. A Start only where starts are gated."""
+
+TWICE_OFTEN = 0.15
+"""How often a call is delivered twice, measured by how often one goes wrong."""
+
 _FOCUSED = frozenset({"start", "hold", "requeue", "commit"})
 
 
@@ -88,10 +95,13 @@ class Faults:
         on_draw: Told when a call that is made once goes wrong.
     """
 
-    __slots__ = ("_chance", "_menus", "_rate", "drawn", "on_draw", "until")
+    __slots__ = ("_chance", "_menus", "_rate", "_twice", "drawn", "on_draw", "until")
 
-    def __init__(self, chance: Chance, rate: float, until: float) -> None:
+    def __init__(
+        self, chance: Chance, rate: float, until: float, twice: Chance | None = None
+    ) -> None:
         self._chance = chance
+        self._twice = twice
         self._rate = rate
         self._menus: Mapping[str, Menu] = MENUS
         self.until = until
@@ -101,14 +111,20 @@ class Faults:
     def narrow(self) -> None:
         """Let only a few calls go wrong, in only a few ways: rare meetings become likely."""
         calls = [call for call in MENUS if self._chance.hits(0.4)]
-        kinds = {fault for fault in Fault if self._chance.hits(0.3)}
+        kinds = {one for one in Fault if one is not Fault.TWICE and self._chance.hits(0.3)}
         narrow = {call: tuple(one for one in MENUS[call] if one[1] in kinds) for call in calls}
         self._menus = {call: menu for call, menu in narrow.items() if menu}
 
+    def only(self, calls: frozenset[str]) -> None:
+        """Let only these calls go wrong, in every way."""
+        self._menus = {call: MENUS[call] for call in MENUS if call in calls}
+
     def draw(self, call: str, now: float) -> Fault | None:
         """Return what goes wrong with this call; most often nothing."""
-        if now >= self.until or self._chance.hits_under() >= self._rate:
+        if now >= self.until:
             return None
+        if self._chance.hits_under() >= self._rate:
+            return self._delivered_twice(call)
         menu = self._menus.get(call)
         if menu is None:
             return None
@@ -117,6 +133,11 @@ class Faults:
         if call in _FOCUSED:
             self.on_draw()
         return fault
+
+    def _delivered_twice(self, call: str) -> Fault | None:
+        if self._twice is None or call not in TWICE:
+            return None
+        return Fault.TWICE if self._twice.hits(self._rate * TWICE_OFTEN) else None
 
 
 class NoFaults(Faults):

@@ -18,9 +18,11 @@ from dispatch.core import next as next_module
 from dispatch.core.fold import extend
 from dispatch.core.steps import Append, Release
 from dispatch.errors import CommitUnknown
-from dispatch.record.codec import envelope
+from dispatch.record.codec import decode_header, envelope
+from dispatch.record.evidence import Found
 from dispatch.supervisor import execute, loop
 from simulator.wire import Wire
+from simulator.worlds.cluster import SimScheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,35 @@ def _any_find(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda job, discovery: original(job, replace(discovery, complete=True))
 
 
+def _in_no_doubt(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda found, job_id: original(replace(found, doubts={}), job_id)
+
+
+class _Configured:
+    """Records as an actor reads them that goes by its own configuration, not the recorded one."""
+
+    def __init__(self, inner: Any, declared: Any) -> None:
+        self._inner = inner
+        self._declared = declared
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def read(self, job_id: str) -> Any:
+        view = self._inner.read(job_id)
+        header = decode_header(view.header, job=job_id)
+        header = header.model_copy(update={"declarations": self._declared})
+        return replace(view, header=envelope(header))
+
+
+def _by_its_configuration(original: Callable[..., Any]) -> Callable[..., Any]:
+    def rounds(self: Any, passed: Any, discovery: Any) -> Any:
+        records = _Configured(self.records, self.scheduler.declare())
+        return original(replace(self, records=records), passed, discovery)
+
+    return rounds
+
+
 def _unmatched_at_once(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda taken_at, deadline, declared: True
 
@@ -172,6 +203,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _m("no_hazard_for_runs_between", "§5 hazard", (merge, "runs_between", _NO)),
     _m("no_hazard_for_the_vanished", "§5 hazard", (merge, "vanished_executing", _NO)),
     _m("settle_with_unknown_attempts", "§5 settled", (settled, "_attempts", _EMPTY)),
+    _m("settle_on_a_vouch", "§5 settled", (rules, "may_land_vouched_for", _NO)),
     _m("settle_with_open_requeue", "§5 settled", (settled, "_calls", _EMPTY)),
     _m("settle_with_live_objects", "§5 settled", (settled, "_objects", _EMPTY)),
     _m(
@@ -183,9 +215,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _m("send_after_deadline", "§7", (execute.Calls, "_may_still_be_sent", _YES)),
     _m("start_resent_by_transport", "§1.1", (Wire, "resends", True)),
     _m("absence_before_sight", "§5", (rules, "absence_counts", _YES)),
-    _m(
-        "live_evidence", "§1.2", (next_module, "next_steps", _live_evidence(next_module.next_steps))
-    ),
+    _m("live_evidence", "§1.2", (next_module, "steps_due", _live_evidence(next_module.steps_due))),
     _m(
         "success_under_open_call",
         "§6 row 12",
@@ -216,6 +246,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "§7",
         (loop.Supervisor, "_commit", _mine_anyway(loop.Supervisor._commit)),
     ),
+    _m(
+        "decides_by_its_configuration",
+        "§2",
+        (loop.Supervisor, "_rounds", _by_its_configuration(loop.Supervisor._rounds)),
+    ),
     _m("abandoned_blocks", "§5 closed", (rules, "canonical_released_from_closing", _NO)),
     _m(
         "foreign_does_not_block",
@@ -225,12 +260,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _m("foreign_is_ours", "§5 foreign", (observe, "is_foreign", _NO)),
     _m("start_on_any_find", "§6 row 16", (starting, "may_start", _any_find(starting.may_start))),
+    _m("doubts_ignored", "§1.3", (Found, "discovery", _in_no_doubt(Found.discovery))),
     _m("attempt_beside_unknown", "§6 row 16", (rules, "attempt_closed", _YES)),
     _m("duplicates_not_retired", "§6 row 5", (next_module, "_retire", _EMPTY)),
     _m("nothing_is_stopped", "§6 row 6", (stopping, "stop_because", _NONE)),
     _m("accounting_not_asked", "§6 row 1b", (news, "lookup_first", _NO)),
     _m("budget_not_counted", "§2 plan", (fold_module, "_spend", _NONE)),
     _m("an_undone_release_stays", "§5 save window", (rules, "opened_for_good", _YES)),
+    _m("a_forgotten_run_is_over", "ADR 31", (SimScheduler, "_forgot_no_run", _NONE)),
     _m("hold_is_no_requeue", "§5 call open", (rules, "holding_restarts", _NO)),
 )
 """Every rule of the protocol that can be reverted."""

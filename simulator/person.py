@@ -14,6 +14,7 @@ from dispatch.operator import Operator
 from dispatch.record.names import IntentKind, UnmatchedPolicy
 from dispatch.supervisor.health import accept_loss
 from simulator.stage import Actor, Crashed, instant
+from simulator.store import NEWER_SCHEMA, Dialect
 
 if TYPE_CHECKING:
     from simulator.run import Run
@@ -97,10 +98,17 @@ class Person:
                 job_id, kind, intent_id=f"i{self._count}", by="ada", target=target
             )
             actor.tell(f"{kind} {target or ''}: {receipt.effect} {receipt.note or ''}")
+            self._run.stage.counts[f"a person's intent: {kind}"] += 1
+            self._count_an_older_build(job_id, kind)
         except Crashed:
             actor.tell(f"{kind}: the client crashed")
         except DispatchError as error:
             actor.tell(f"{kind}: {error}")
+
+    def _count_an_older_build(self, job_id: str, kind: IntentKind) -> None:
+        entries = self._run.records.read(job_id).entries
+        if self._dialect is Dialect.OLDER and any(one.schema == NEWER_SCHEMA for one in entries):
+            self._run.stage.counts[f"an older build, beside newer facts: {kind}"] += 1
 
     def accept_a_loss(self) -> None:
         """Say that a restored cluster is the one that is meant, and that a loss is real."""

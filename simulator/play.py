@@ -7,17 +7,20 @@ from dataclasses import replace
 
 from dispatch.errors import SchedulerUnavailable
 from dispatch.operator import Operator
+from dispatch.record.evidence import Doubt
 from dispatch.record.header import Declarations, Plan, Rule
 from dispatch.record.names import Action, Capability, Cause, IntentKind, UnmatchedPolicy
 from dispatch.schedulers.scheduler import Tag
 from dispatch.supervisor.sweep import Beat, Sweeper
 from simulator.chance import Chance
+from simulator.elsewhere import other_configuration
 from simulator.faults import Fault, Faults
 from simulator.run import Run, watched
 from simulator.scenario import Scenario, Shape
 from simulator.stage import Actor, Crashed
 from simulator.store import Dialect
 from simulator.wire import Wire
+from simulator.worlds.cluster import SimScheduler
 from simulator.worlds.ground import Fate
 from simulator.worlds.rows import Event
 
@@ -137,6 +140,7 @@ class Play(Run):
         self._stops: dict[tuple[str, str], bool] = {}
         self._counted: dict[str, int] = {}
         self._over: dict[str, bool] = {}
+        self._unreadable: dict[str, Doubt] = {}
         self._actors: dict[str, Actor] = {}
         self._intents = 0
         for number in range(1, scenario.jobs + 1):
@@ -209,19 +213,33 @@ class Play(Run):
         """The calls that were made so far, where the faults keep them."""
         return list(getattr(self._scripted, "calls", ()))
 
-    def go_on(self, who: str) -> None:
-        """Let an actor go on, if it stands still."""
+    def stands(self, who: str) -> bool:
+        """Return whether an actor stands still before a call."""
+        return who in self._standing
+
+    def go_on(self, who: str, *, calls: int | None = None) -> None:
+        """Let an actor go on, if it stands still: to its end, or for so many calls."""
         self._counted.pop(who, None)
         if who not in self._standing:
             return
+        if calls is not None:
+            self._counted[who] = calls - 1
         self._standing.discard(who)
         self.stage.at(self.stage.now, self._actors[who].greenlet.switch)
         self._see_through(who)
 
-    def tick(self, who: str = "supervisor-a", dialect: Dialect = Dialect.OWN) -> None:
-        """Let a supervisor look at the cluster and do what is due for every job."""
+    def tick(
+        self,
+        who: str = "supervisor-a",
+        dialect: Dialect = Dialect.OWN,
+        *,
+        elsewhere: bool = False,
+    ) -> None:
+        """Let a supervisor, of another configuration perhaps, do what is due for every job."""
         actor, wire = self._actor(who)
         store, scheduler = self.store(wire, dialect), self.scheduler(wire)
+        if elsewhere:
+            scheduler.declared = other_configuration(scheduler.declared)
         supervisor = watched(self.watch)(store, scheduler, actor.clock, who, lambda: 600.0)
 
         def body() -> None:
@@ -294,8 +312,26 @@ class Play(Run):
 
     def lie(self, seconds: float) -> None:
         """Let every list be empty, and say that it is whole."""
-        self._lying_until = self.stage.now + seconds
+        self.lies.until = self.stage.now + seconds
         self.say(f"for {seconds:.0f} s every list is empty, and says that it is whole")
+
+    def cant_be_read(self) -> None:
+        """Let nobody be able to read the first job's objects, until `can_be_read`."""
+        self._unreadable[self.job_id] = Doubt(
+            "strange_state/1000", "strange_state", "job 1000: unknown state token ODD"
+        )
+        self.say("nobody can read the job's objects")
+
+    def can_be_read(self) -> None:
+        """Let the first job's objects be read again."""
+        self._unreadable.clear()
+        self.say("the job's objects can be read again")
+
+    def scheduler(self, wire: Wire) -> SimScheduler:
+        """Return an actor's adapter."""
+        made = super().scheduler(wire)
+        made.unreadable = lambda: self._unreadable
+        return made
 
     # --- how it is done -----------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,28 +12,36 @@ from dispatch.clusters import NO_BRAKES, Brakes
 from dispatch.errors import SchedulerUnavailable
 from dispatch.operator import Operator, Submit
 from dispatch.record.evidence import Discovery
-from dispatch.record.header import Declarations, Plan
-from dispatch.record.names import Capability, Cause
+from dispatch.record.header import Plan
+from dispatch.record.names import ENDED_STATES, Capability, Cause
 from dispatch.schedulers.scheduler import Tag
 from dispatch.store.memory import MemoryRecords
 from dispatch.supervisor.loop import Passed, Supervisor
 from dispatch.supervisor.sweep import Beat, Sweeper
 from simulator.chance import Chance
+from simulator.elsewhere import other_configuration, submit_again
 from simulator.faults import Faults
+from simulator.lies import MASS_LOSS_LEAST, Lies
 from simulator.memo import Memo, remembered
 from simulator.person import Person
-from simulator.scenario import REQUEST_S, SHAPES, SPEC, Happening, Scenario, Shape, happening
+from simulator.scenario import (
+    REQUEST_S,
+    SHAPES,
+    SPEC,
+    Happening,
+    Scenario,
+    Shape,
+    happening,
+    leaning,
+)
 from simulator.stage import Actor, Crashed, Stage
 from simulator.store import Dialect, FaultyStore
 from simulator.watch import Watch
 from simulator.wire import FROZEN_S, Wire
 from simulator.worlds.cluster import SimScheduler
 from simulator.worlds.ground import Fate, Ground
+from simulator.worlds.kinds import WORLDS, adapter
 from simulator.worlds.kubernetes import KubernetesWorld
-from simulator.worlds.kubernetes_adapter import (
-    KubernetesKeepingScheduler,
-    KubernetesScheduler,
-)
 from simulator.worlds.rows import LIVE, Event, Traits
 from simulator.worlds.slurm import SlurmWorld
 
@@ -44,8 +51,8 @@ PASSES_TO_STOP = 4
 LIMIT_S = 6_000.0
 """Once nothing goes wrong any more, every job settles within so many seconds (L1)."""
 
-MASS_LOSS_LEAST = 5
-"""A lie about fewer known live objects can't be told from the truth."""
+CLUSTER_WIDE = frozenset({Event.CRASH, Event.STRANGER, Event.FOREIGN})
+"""What befalls a cluster, and not one object."""
 
 
 class Run:
@@ -57,7 +64,8 @@ class Run:
         watch: Who judges.
         records: The records.
         jobs: The jobs, by id.
-        befell: How often each event came.
+        again: Chance that is apart, so that what it decides leaves the rest of a seed as it was.
+        lies: Whole lists that are wrong.
     """
 
     def __init__(
@@ -72,13 +80,23 @@ class Run:
         chance: Chance | None = None,
     ) -> None:
         self.chance = chance or Chance(f"{shape}/{seed}")
-        self.scenario = scenario or SHAPES[shape](self.chance)
+        self.scenario = scenario or leaning(
+            SHAPES[shape](self.chance), Chance(f"{shape}/{seed}/leans")
+        )
         if plan is not None:
             self.scenario = replace(self.scenario, plan=plan)
         self.stage = Stage(tell=tell, halt_at=halt_at)
-        self.faults = Faults(self.chance, self.scenario.fault_rate, self.scenario.calm_at)
+        self.faults = Faults(
+            self.chance,
+            self.scenario.fault_rate,
+            self.scenario.calm_at,
+            Chance(f"{shape}/{seed}/twice"),
+        )
+        self.again = Chance(f"{shape}/{seed}/again")
         if self.scenario.narrow:
             self.faults.narrow()
+        if self.scenario.faulted:
+            self.faults.only(self.scenario.faulted)
         self.ground = Ground(self.stage, self.chance, self._fate)
         self.world = self._world()
         self._token = 0
@@ -87,11 +105,10 @@ class Run:
         self.watch = Watch(self.stage, self.records, self.memo, self.ground, self.world)
         self._watched = watched(self.watch)
         self.jobs: list[str] = []
-        self.befell: Counter[str] = Counter()
         self.person = Person(self)
         self._over_at: float | None = None
         self._supervisors: list[Actor] = []
-        self._lying_until = -1.0
+        self.lies = Lies(self)
         self._listen()
 
     def _listen(self) -> None:
@@ -119,8 +136,7 @@ class Run:
             causes_vanish=scenario.causes_vanish,
             counts_resumes=scenario.counts_resumes,
         )
-        kind = SlurmWorld if scenario.shape is Shape.SLURM else KubernetesWorld
-        return kind(self.stage, self.chance, self.ground, traits)
+        return WORLDS[scenario.shape](self.stage, self.chance, self.ground, traits)
 
     def _fate(self, tag: Tag, restarts: int) -> Fate:
         after = self.chance.span(2, self.scenario.lasting_s)
@@ -153,14 +169,8 @@ class Run:
 
     def scheduler(self, wire: Wire) -> SimScheduler:
         """Return an actor's adapter."""
-        world = self.world
-        if isinstance(world, SlurmWorld):
-            scheduler = SimScheduler(world, wire)
-        elif self.scenario.keeps_evidence:
-            scheduler = KubernetesKeepingScheduler(world, wire)
-        else:
-            scheduler = KubernetesScheduler(world, wire)
-        scheduler.lying = self._lying
+        scheduler = adapter(self.world, wire)
+        scheduler.lying = self.lies.are_told
         scheduler.watch = partial(self.watch.called, wire.actor)
         scheduler.found = partial(self.watch.found, wire.actor)
         return scheduler
@@ -172,7 +182,8 @@ class Run:
         self._supervisors.append(actor)
         wire = self.wire(actor, self.faults)
         dialects = scenario.dialects
-        store = self.store(wire, dialects[(number - 1) % len(dialects)])
+        dialect = dialects[(number - 1) % len(dialects)]
+        store = self.store(wire, dialect)
         scheduler = self.scheduler(wire)
         if number > 1:
             scheduler.declared = other_configuration(scenario.declared)
@@ -185,7 +196,8 @@ class Run:
                 brakes = Brakes(paused="maintenance")
             said = (store, scheduler, actor.clock, actor.name, partial(self._time_left, actor))
             if scenario.sweeping:
-                Sweeper(*said, beat, brakes).sweep(cluster)
+                swept = Sweeper(*said, beat, brakes, dialect.value).sweep(cluster)
+                self.stage.counts["a mass loss isn't believed"] += swept.mass_loss is not None
                 return
             supervisor = self._watched(*said, brakes)
             for job_id in self.jobs:
@@ -208,6 +220,7 @@ class Run:
 
     def _time_left(self, actor: Actor) -> float:
         if self.stage.now < self.scenario.calm_at and self.chance.hits(self.scenario.hurry):
+            self.stage.counts["a process has hardly any time left"] += 1
             return self.chance.span(0, 15)
         return 600.0
 
@@ -248,7 +261,8 @@ class Run:
         world = self.world
         if self.stage.now >= self.scenario.calm_at:
             return
-        self.befell[one.event.value] += 1
+        if one.event in CLUSTER_WIDE:
+            self.stage.counts[one.event.value] += 1
         match one.event:
             case Event.CRASH:
                 world.crash(one.seconds, self.chance.span(1, 20))
@@ -261,7 +275,7 @@ class Run:
             case Event.FOREIGN:
                 self._foreign()
             case Event.LIE:
-                self._lie(one.seconds)
+                self.lies.tell(one.seconds)
             case _:
                 rows = [row for row in world.rows.values() if row.tag.job in self.jobs]
                 if one.event is not Event.REQUEUE:
@@ -269,7 +283,16 @@ class Run:
                 if rows:
                     row = self.chance.pick(rows)
                     self.stage.tell("(outside)", f"{row.ref}: {one.event}")
+                    cut = self._cut
                     world.befall(one.event, row.ref, one.seconds)
+                    if world.rows.get(row.ref) is not row or self._cut != cut:
+                        ended = ", after its end" if row.state in ENDED_STATES else ""
+                        self.stage.counts[one.event.value + ended] += 1
+
+    @property
+    def _cut(self) -> int:
+        """How many processes live on nodes that can't be reached."""
+        return sum(process.cut for process in self.ground.living.values())
 
     def _restore(self, world: KubernetesWorld, lost_s: float) -> None:
         """Let it be another cluster, until a person says that what is lost is lost.
@@ -277,6 +300,7 @@ class Run:
         Only a sweep compares the cluster's identity with the one that it knew.
         """
         if self.scenario.sweeping:
+            self.stage.counts[Event.RESTORE.value] += 1
             world.restore(lost_s, self.chance.span(1, 20))
             self.stage.after(self.chance.span(20, 120), self.person.accept_a_loss)
 
@@ -285,7 +309,7 @@ class Run:
         job = self.watch.job(job_id)
         digest = self.chance.pick((job.header.spec_digest, "f" * 64))
         tag = Tag(job_id, 7, self.chance.count(1, 3), digest, 0)
-        if self.scenario.shape is Shape.KUBERNETES and self.chance.hits(0.6):
+        if self.scenario.shape is not Shape.SLURM and self.chance.hits(0.6):
             # It has the name that the next Start would take.
             latest = job.latest
             n, a = (1, 1) if latest is None else (latest.n, latest.last_a + 1)
@@ -293,21 +317,6 @@ class Run:
         row = self.world.add(tag, foreign=True)
         self.watch.foreign_since[row.ref] = self.stage.now
         self.stage.tell("(outside)", f"{row.ref} appears, of another copy of the record")
-
-    def _lie(self, seconds: float) -> None:
-        """Let every list be empty, and say that it is whole, if enough is known to be live."""
-        if self.scenario.sweeping and self._enough_is_live():
-            self._lying_until = self.stage.now + seconds
-            self.stage.tell("(outside)", f"for {seconds:.0f} s every list is empty")
-
-    def _lying(self) -> bool:
-        return self.stage.now < self._lying_until and self._enough_is_live()
-
-    def _enough_is_live(self) -> bool:
-        """Return whether so much is known to be live that its loss would be a mass loss."""
-        due = self.records.open_jobs(self.scenario.declared.cluster)
-        known = [ref for one in due if one.quiet is not None for ref in one.quiet.live]
-        return len(known) >= MASS_LOSS_LEAST
 
     # --- the run ------------------------------------------------------------------------------
 
@@ -339,6 +348,13 @@ class Run:
         for number, offset in enumerate(scenario.offsets, start=1):
             self._supervisor(number, offset)
         self.person.begin()
+        submit_again(self, self.again)
+        if scenario.jobs >= MASS_LOSS_LEAST and self.again.hits(0.8):
+            self.stage.at(self.again.span(5, scenario.calm_at), self.lies.once_they_matter)
+        if scenario.doubled and len(scenario.offsets) > 1:
+            self.stage.counts["the same tick comes twice"] += 1
+        if len({round(offset, 1) for offset in (*scenario.offsets, scenario.clock_offset_s)}) > 1:
+            self.stage.counts["clocks differ"] += 1
         for one in scenario.happenings:
             stage.at(one.at, partial(self._befall, one))
         stage.at(scenario.calm_at, self._calm)
@@ -376,6 +392,7 @@ class Run:
         if ended and self.chance.hits(0.25):
             ref = self.chance.pick(ended)
             self.stage.tell("(outside)", f"{ref} is started again although its job is settled")
+            self.stage.counts["started again by somebody else, after it was settled"] += 1
             self.world.befall(Event.REQUEUE, ref, 0.0)
 
     def _submit(self, number: int) -> None:
@@ -396,19 +413,6 @@ class Run:
         self.jobs.append(submitted.job_id)
 
 
-def other_configuration(declared: Declarations) -> Declarations:
-    """Return what an actor of another configuration would declare; the record's word goes."""
-    return declared.model_copy(
-        update={
-            "node_loss_window_s": 0,
-            "save_window_s": 0,
-            "clock_skew_s": 0,
-            "call_bound_s": declared.call_bound_s + 500,
-            "capabilities": (),
-        }
-    )
-
-
 def watched(watch: Watch) -> type[Supervisor]:
     """Return a supervisor whose passes are judged when they are over."""
 
@@ -416,7 +420,11 @@ def watched(watch: Watch) -> type[Supervisor]:
         def supervise(self, job_id: str, discovery: Discovery) -> Passed:
             assert isinstance(self.scheduler, SimScheduler)
             watch.looks(self.scheduler.actor, discovery)
-            passed = super().supervise(job_id, discovery)
+            watch.begins_a_pass(self.scheduler.actor, job_id, self.scheduler.declared)
+            try:
+                passed = super().supervise(job_id, discovery)
+            finally:
+                watch.ends_a_pass(self.scheduler.actor)
             watch.passed(self.scheduler.actor, discovery, passed)
             return passed
 

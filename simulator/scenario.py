@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -25,6 +25,11 @@ class Shape(StrEnum):
 
     SLURM = "slurm"
     KUBERNETES = "kubernetes"
+    TRAINJOB = "trainjob"
+
+
+BOTH = (Shape.SLURM, Shape.KUBERNETES)
+"""The kinds of cluster that are meant where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class Scenario:
         hurry: How often a process has hardly any time left.
         paused_until_s: Until when the cluster is paused by hand.
         happenings: What befalls the cluster.
+        faulted: The calls that go wrong, where it isn't all of them.
     """
 
     shape: Shape
@@ -117,6 +123,7 @@ class Scenario:
     hurry: float
     paused_until_s: float
     happenings: tuple[Happening, ...]
+    faulted: frozenset[str] = frozenset()
 
 
 _SLURM = (Capability.GATED_START, Capability.HOLD_PENDING, Capability.EXIT_CODES)
@@ -146,7 +153,7 @@ def slurm(chance: Chance) -> Scenario:
         retention_s=chance.pick((60, 300)),
         save_window_s=save_lag + skew,
         clock_skew_s=skew,
-        lookup_lag_s=chance.pick((0, 10)),
+        lookup_lag_s=chance.pick((0, 0, 10, 150)),
     )
     return _rest(chance, Shape.SLURM, declared, float(save_lag), in_place)
 
@@ -181,7 +188,15 @@ def kubernetes(chance: Chance) -> Scenario:
     return _rest(chance, Shape.KUBERNETES, declared, float(save_lag), in_place)
 
 
-SHAPES = {Shape.SLURM: slurm, Shape.KUBERNETES: kubernetes}
+def trainjob(chance: Chance) -> Scenario:
+    """Return a scenario on a cluster of Kubernetes' shape whose objects are TrainJobs.
+
+    Its supervisors sweep: only a sweep lets go of the runs before, which a restart waits for.
+    """
+    return replace(kubernetes(chance), shape=Shape.TRAINJOB, sweeping=True)
+
+
+SHAPES = {Shape.SLURM: slurm, Shape.KUBERNETES: kubernetes, Shape.TRAINJOB: trainjob}
 
 
 def _rest(
@@ -232,6 +247,69 @@ def _rest(
         hurry=chance.pick((0.0, 0.0, 0.0, 0.1)),
         paused_until_s=chance.weighted(((19, 0.0), (1, calm_at / 2))),
         happenings=_happenings(chance, calm_at, save_lag, events),
+    )
+
+
+LEANS = 0.15
+"""How many scenarios are made for what is rare in the others."""
+
+_RARE = frozenset({"hold", "requeue"})
+
+
+def leaning(scenario: Scenario, chance: Chance) -> Scenario:
+    """Return the scenario, or, now and then, one made for what is rare in the others."""
+    if not chance.hits(LEANS):
+        return scenario
+    return _together(scenario) if chance.hits(0.15) else _in_place(scenario, chance)
+
+
+def _in_place(scenario: Scenario, chance: Chance) -> Scenario:
+    """Return one in which holds and requeues come often, and go wrong."""
+    capabilities = [Capability.GATED_START, Capability.HOLD_PENDING, Capability.EXIT_CODES]
+    capabilities.append(Capability.REQUEUE_LIVE)
+    if scenario.shape is not Shape.SLURM:
+        capabilities += [Capability.UNIQUE_NAMES, Capability.HOLD_RUNNING]
+    else:
+        capabilities.append(Capability.REQUEUE_ENDED)
+        rest = (Capability.HOLD_RUNNING, Capability.LOOKUP)
+        capabilities += [one for one in rest if chance.hits(0.6)]
+    again = Rule(
+        action=Action.REQUEUE,
+        limit=3,
+        after_limit=chance.pick((Action.HOLD, Action.FAIL)),
+        in_place=True,
+    )
+    declared = scenario.declared.model_copy(update={"capabilities": tuple(capabilities)})
+    kinds = (IntentKind.HOLD, IntentKind.RELEASE, IntentKind.REQUEUE, IntentKind.CANCEL)
+    return replace(
+        scenario,
+        declared=declared,
+        plan=Plan(default=again, start_backoff_s=0),
+        queue_s=chance.pick((2.0, 30.0)),
+        lasting_s=300.0,
+        tick_s=6.0,
+        failing=chance.pick((0.3, 0.9)),
+        intents=6,
+        kinds=tuple(zip((3, 3, 3, 0.3), kinds, strict=True)),
+        fault_rate=0.5,
+        narrow=False,
+        faulted=chance.pick((_RARE, _RARE | {"commit", "release"})),
+    )
+
+
+def _together(scenario: Scenario) -> Scenario:
+    """Return one in which many jobs run at once, so that a whole list can lie."""
+    return replace(
+        scenario,
+        jobs=8,
+        sweeping=True,
+        beat_s=30,
+        tick_s=6.0,
+        queue_s=2.0,
+        lasting_s=600.0,
+        failing=0.0,
+        fault_rate=min(scenario.fault_rate, 0.1),
+        intents=min(scenario.intents, 1),
     )
 
 

@@ -7,6 +7,7 @@ proceed; between two parks nothing else happens. Nothing here reads a real clock
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
@@ -36,14 +37,16 @@ class Stage:
         now: True time, in seconds since `EPOCH`.
         step: How many turns were taken.
         told: The story so far, if it is told.
+        counts: How often each thing that can go wrong did, for the census.
     """
 
-    __slots__ = ("_halt_at", "_heap", "_hub", "_seq", "_until", "now", "step", "told")
+    __slots__ = ("_halt_at", "_heap", "_hub", "_seq", "_until", "counts", "now", "step", "told")
 
     def __init__(self, *, tell: bool = False, halt_at: int | None = None) -> None:
         self.now = 0.0
         self.step = 0
         self.told: list[str] | None = [] if tell else None
+        self.counts: Counter[str] = Counter()
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._seq = 0
         self._until = 0.0

@@ -50,7 +50,7 @@ def as_written(entries: Sequence[Envelope], dialect: Dialect) -> tuple[Envelope,
     if dialect is not Dialect.NEWER:
         return tuple(entries)
     return tuple(
-        replace(one, schema=NEWER_SCHEMA) if '"fact":"observed"' in one.body else one
+        one._replace(schema=NEWER_SCHEMA) if '"fact":"observed"' in one.body else one
         for one in entries
     )
 
@@ -62,7 +62,7 @@ def as_read(view: View, dialect: Dialect = Dialect.NEWER) -> View:
     return replace(
         view,
         entries=tuple(
-            replace(one, schema=FACT_SCHEMA) if one.schema == NEWER_SCHEMA else one
+            one._replace(schema=FACT_SCHEMA) if one.schema == NEWER_SCHEMA else one
             for one in view.entries
         ),
     )
@@ -141,6 +141,10 @@ class FaultyStore:
                 late = self._wire.chance.span(0.5, LATEST_LANDING_S)
                 self._wire.actor.stage.after(late, lambda: _quietly(land))
                 raise CommitUnknown("no reply", job=job_id)
+            case Fault.TWICE:
+                new = land()
+                late = self._wire.chance.span(0.5, LATEST_LANDING_S)
+                self._wire.actor.stage.after(late, lambda: _quietly(land))
             case _:
                 new = land()
         self._wire.after(fault)
@@ -154,17 +158,38 @@ class FaultyStore:
         cluster: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        newest_first: bool = False,
     ) -> Page:
         """Return a page of records (see `Records`)."""
-        return self._inner.list(settled=settled, cluster=cluster, limit=limit, cursor=cursor)
+        return self._inner.list(
+            settled=settled,
+            cluster=cluster,
+            limit=limit,
+            cursor=cursor,
+            newest_first=newest_first,
+        )
 
-    def tombstone(self, job_id: str) -> None:
+    def tombstone(self, job_id: str, *, revision: int | None = None) -> None:
         """Mark a settled record for removal (see `Records`)."""
-        self._inner.tombstone(job_id)
+        self._inner.tombstone(job_id, revision=revision)
 
     def remove(self, job_id: str) -> None:
         """Remove what a tombstoned record held (see `Records`)."""
         self._inner.remove(job_id)
+
+    # --- Retention ----------------------------------------------------------------------------
+
+    def archivable(self, settled_by: datetime) -> Iterable[str]:
+        """Yield what was settled by then, closed and not tombstoned (see `Retention`)."""
+        return self._inner.archivable(settled_by)
+
+    def removable(self) -> Iterable[str]:
+        """Yield what is tombstoned and not yet removed (see `Retention`)."""
+        return self._inner.removable()
+
+    def read_tombstoned(self, job_id: str) -> View | None:
+        """Return a tombstoned record while it is whole (see `Retention`)."""
+        return self._inner.read_tombstoned(job_id)
 
     # --- Agenda -------------------------------------------------------------------------------
 

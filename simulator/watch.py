@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
 from dispatch.core.fold import fold
 from dispatch.core.job import Job
-from dispatch.core.parts import AttemptState, SchedulerObject
+from dispatch.core.parts import SchedulerObject
 from dispatch.errors import RecordRefused
 from dispatch.record import fact as facts
 from dispatch.record.codec import Entry
 from dispatch.record.control import Control
 from dispatch.record.evidence import Discovery, Found, Sighting
+from dispatch.record.header import Declarations
 from dispatch.record.names import ENDED_STATES, Capability, Cause, ObjectState, Outcome
 from dispatch.record.view import Envelope, View
 from dispatch.schedulers.scheduler import StartOrder, Target
@@ -26,6 +28,7 @@ from simulator.worlds.cluster import Cluster
 from simulator.worlds.ground import Began, Ground, Process
 
 CALLS = (facts.Attempt, facts.HoldCall, facts.RequeueCall)
+BEGINNINGS = (*CALLS, facts.Authorized)
 
 
 class Violation(Exception):
@@ -57,6 +60,8 @@ class Watch:
         self._cluster = cluster
         self.flights = Flights()
         self.settled: set[str] = set()
+        self._newer: set[str] = set()
+        self._inside: dict[Actor, str] = {}
         self._allowed: dict[Actor, dict[tuple[object, ...], datetime]] = {}
         self._looks: dict[Actor, Discovery] = {}
         self.foreign_since: dict[str, float] = {}
@@ -69,7 +74,8 @@ class Watch:
         return self._memo.fold(self._read(job_id), instant(self._stage.now))
 
     def _read(self, job_id: str) -> View:
-        return as_read(self._store.read(job_id))
+        view = self._store.read(job_id)
+        return as_read(view) if job_id in self._newer else view
 
     def fail(self, rule: str, message: str) -> None:
         """Report a violation."""
@@ -80,6 +86,8 @@ class Watch:
 
     def landed(self, actor: Actor, job_id: str, entries: Sequence[Envelope]) -> None:
         """Judge what was just committed (I2 to I6)."""
+        if any(one.schema == NEWER_SCHEMA for one in entries):
+            self._newer.add(job_id)
         view = self._read(job_id)
         before = self._memo.fold(view.at(view.revision - len(entries)), instant(0))
         try:
@@ -87,8 +95,8 @@ class Watch:
         except RecordRefused as refused:
             self.fail("I2", f"{actor.name} wrote what fold refuses: {refused}")
             raise
-        added = self._memo.entries(view)[-len(entries) :]
-        if any(isinstance(one, (*CALLS, facts.Authorized)) for one in added):
+        added = [*islice(self._memo.backwards(view), len(entries))][::-1]
+        if any(isinstance(one, BEGINNINGS) for one in added):
             self.on_call()
         if any(isinstance(one, facts.Observed) and _restarted(one) for one in added):
             self.on_news()
@@ -100,7 +108,7 @@ class Watch:
         if before.ending is not None:
             if after.ending != before.ending:
                 self.fail("I3", f"the outcome was {before.ending} and is {after.ending}")
-            late = [one for one in added if isinstance(one, (*CALLS, facts.Authorized))]
+            late = [one for one in added if isinstance(one, BEGINNINGS)]
             if late:
                 self.fail("I6", f"{describe(late[0])} after the outcome {before.ending.state}")
         elif after.ending is not None:
@@ -159,15 +167,10 @@ class Watch:
                 continue
             if self._raised(sighting.ref) <= began and sighting.ref not in self.flights.late:
                 self.fail("I5", f"settled while {sighting.ref} is {sighting.state}")
-        vouched = {
-            f"{job.job_id} {one.n}.{one.a}"
-            for one in job.attempts.values()
-            if one.state is AttemptState.ABANDONED
-        }
         for flight in self.flights.under_way:
             if flight.broken or not flight.what.startswith(job.job_id):
                 continue
-            if flight.call == "start" and flight.what not in vouched:
+            if flight.call == "start":
                 self.fail("I5", f"settled while the start of {flight.what} is on its way")
         refs = {ref for ref, known in job.objects.items() if not known.abandoned}
         for flight in self.flights.under_way:
@@ -186,9 +189,12 @@ class Watch:
         allowed = self._allowed.setdefault(actor, {})
         view = self._read(job_id)
         mine = {one.body for one in entries}
-        for stored, entry in zip(view.entries, self._memo.entries(view), strict=True):
+        for stored, entry in zip(reversed(view.entries), self._memo.backwards(view), strict=True):
+            if not mine:
+                break
             if stored.body not in mine:
                 continue
+            mine.remove(stored.body)
             match entry:
                 case facts.Attempt():
                     allowed[("start", job_id, entry.n, entry.a)] = entry.deadline
@@ -263,8 +269,23 @@ class Watch:
         if look is not None and look.complete:
             self.evidence_kept(job_id, look.sightings, look)
 
+    def begins_a_pass(self, actor: Actor, job_id: str, declared: Declarations) -> None:
+        """Note that an actor, by its own configuration, begins a pass over a job."""
+        if any(job == job_id for job in self._inside.values()):
+            self._stage.counts["passes over one job overlap"] += 1
+        known = self._cluster.declared
+        if declared is not known and declared != known:
+            self._stage.counts["a pass by another configuration"] += 1
+        self._inside[actor] = job_id
+
+    def ends_a_pass(self, actor: Actor) -> None:
+        """Note that it is over, or that its process is gone."""
+        self._inside.pop(actor, None)
+
     def passed(self, actor: Actor, discovery: Discovery, passed: Passed) -> None:
         """Judge a pass that is over (I2, I8)."""
+        if passed.ended is Ended.REFUSED:
+            self._stage.counts["an older build refuses newer facts"] += 1
         if passed.ended is Ended.REFUSED and NEWER_SCHEMA not in (passed.refusal or ""):
             self.fail("I2", f"{actor.name}: {passed.refusal}")
         if passed.ended is Ended.IDLE and discovery.complete:
@@ -325,7 +346,9 @@ class Watch:
     @staticmethod
     def _is_ours(job: Job, process: Process) -> bool:
         known = job.objects.get(process.ref)
-        return not process.foreign and (known is None or not known.abandoned)
+        if process.foreign or process.hidden:
+            return False
+        return known is None or not known.abandoned
 
     def nothing_left(self, jobs: Sequence[str], passes_s: float) -> None:
         """Judge whether what others raised was stopped within so many seconds (I5)."""
@@ -359,9 +382,8 @@ class Watch:
         """Judge a record when the run is over (I7)."""
         view = self._read(job_id)
         remembered = self._memo.fold(view, instant(0))
-        for now in (instant(0), instant(10_000_000)):
-            if fold(view, now) != remembered:
-                self.fail("I7", "two folds of one revision differ")
+        if fold(view, instant(10_000_000)) != remembered:
+            self.fail("I7", "two folds of one revision differ")
 
 
 def _has_end(job: Job, known: SchedulerObject, sighting: Sighting) -> bool:

@@ -33,7 +33,7 @@ class Flight:
     Attributes:
         call: start, stop, hold, release or requeue.
         what: The attempt or the object.
-        broken: Whether it lands after the declared bound.
+        broken: Whether it lands after the declared bound, or once too often.
     """
 
     call: str
@@ -107,7 +107,12 @@ class Wire:
         """
         actor = self.actor
         fault = self.faults.draw(call, actor.stage.now)
+        if fault is Fault.BEYOND and not self.unbounded:
+            fault = Fault.NEVER
+        if fault is Fault.TWICE and call == "start" and not self.unbounded:
+            fault = None
         if fault is not None:
+            actor.stage.counts[f"{call}: {fault.value}"] += 1
             actor.tell(f"{call}: {fault.value}")
             if fault is Fault.CRASH_BEFORE:
                 raise Crashed
@@ -161,6 +166,12 @@ class Wire:
                 reply = land()
                 self.after(fault)
                 return reply
+            case Fault.TWICE:
+                reply = land()
+                again = self.chance.span(0.1, self.bound_s)
+                self._later(call, what, land, again, broken=True)
+                self.after(None)
+                return reply
             case Fault.UNAVAILABLE:
                 raise SchedulerUnavailable(f"{call}: it was never sent")
             case Fault.REFUSED if call != "start":
@@ -172,7 +183,7 @@ class Wire:
                 self._later(call, what, land, self.chance.span(0.1, self.bound_s), broken=False)
                 if fault is Fault.CRASH_LATE:
                     raise Crashed
-            case Fault.BEYOND if self.unbounded:
+            case Fault.BEYOND:
                 late = self.bound_s + self.chance.span(1, BEYOND_S)
                 self._later(call, what, land, late, broken=True)
             case _:
@@ -190,6 +201,7 @@ class Wire:
 
         def landing() -> None:
             self.actor.stage.tell("(network)", f"{call} {what} of {self.actor.name} lands only now")
+            self.actor.stage.counts[f"landed late: {call}"] += 1
             self._quietly(lambda: self.flights.land(flight, land))
 
         self.actor.stage.after(seconds, landing)

@@ -66,7 +66,7 @@ def _accounting_still_knows(play: Play) -> None:
 
 
 def _a_gated_object_vanishes(play: Play) -> None:
-    play.goes_wrong("commit", None, None, Fault.CRASH_BEFORE)
+    play.goes_wrong("commit", None, Fault.CONFLICT)
     play.tick()
     play.crash_controller(10.0)
     play.wait(5)
@@ -127,6 +127,18 @@ def _an_undone_release_is_repeated(play: Play) -> None:
     play.wait(5)
 
 
+def _a_release_is_undone_before_anyone_looked(play: Play) -> None:
+    play.fates = [LONG]
+    play.stand_before(A, "release")
+    play.tick()
+    play.wait(8)
+    play.go_on(A)
+    play.wait(3)
+    play.crash_controller(6.0)
+    play.wait(1.5)
+    play.tick()
+
+
 def _an_undone_requeue_is_answered(play: Play) -> None:
     play.fates = [FAILS]
     begin(play)
@@ -185,6 +197,29 @@ def _the_budget_is_used_up(play: Play) -> None:
     begin(play)
 
 
+def _what_cant_be_read_is_told_once_and_concludes_nothing(play: Play) -> None:
+    play.fates = [LONG, FAILS]
+    begin(play)
+    play.cant_be_read()
+    for _ in range(4):
+        play.tick()
+        play.wait(100)
+    play.intend(IntentKind.RESUBMIT)
+    play.tick()
+    play.wait(30)
+    play.tick()
+    play.can_be_read()
+
+
+def _another_configuration_decides_by_what_was_recorded(play: Play) -> None:
+    play.fates = [LONG]
+    begin(play)
+    play.befall(Event.LOSE_NODE)
+    for _ in range(3):
+        play.tick(B, elsewhere=True)
+        play.wait(15)
+
+
 STORIES: tuple[Story, ...] = (
     Story("it_fails_and_is_submitted_again", _it_fails_and_is_submitted_again),
     Story("its_node_is_lost_and_goes_on_computing", _its_node_is_lost_and_goes_on_computing),
@@ -208,6 +243,11 @@ STORIES: tuple[Story, ...] = (
         "an_undone_release_is_repeated",
         _an_undone_release_is_repeated,
         changes={"queue_s": 60.0},
+    ),
+    Story(
+        "a_release_is_undone_before_anyone_looked",
+        _a_release_is_undone_before_anyone_looked,
+        changes={"queue_s": 1.0},
     ),
     Story(
         "an_undone_requeue_is_answered",
@@ -235,6 +275,16 @@ STORIES: tuple[Story, ...] = (
         "a_running_job_vanishes_and_goes_on_computing",
         _a_running_job_vanishes_and_goes_on_computing,
         changes={"plan": RESUBMITS_LOST, "queue_s": 2.0},
+    ),
+    Story(
+        "what_cant_be_read_is_told_once_and_concludes_nothing",
+        _what_cant_be_read_is_told_once_and_concludes_nothing,
+        changes={"plan": RESUBMITS_LOST},
+    ),
+    Story(
+        "another_configuration_decides_by_what_was_recorded",
+        _another_configuration_decides_by_what_was_recorded,
+        changes={"plan": RESUBMITS_LOST},
     ),
     Story("the_budget_is_used_up", _the_budget_is_used_up, changes={"plan": ONCE}),
 )

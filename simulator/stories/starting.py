@@ -53,6 +53,14 @@ def _a_crash_while_a_start_is_on_its_way(play: Play) -> None:
     play.tick(B)
 
 
+def _vouched_for_while_it_is_on_its_way(play: Play) -> None:
+    play.goes_wrong("start", Fault.CRASH_LATE)
+    play.tick()
+    play.intend(IntentKind.ABANDON, "1.1")
+    play.intend(IntentKind.CANCEL)
+    play.tick(B)
+
+
 def _cancelled_between_attempt_and_start(play: Play) -> None:
     play.stand_before(A, "start")
     play.tick()
@@ -131,6 +139,19 @@ def _a_late_duplicate_is_stopped_before_the_release(play: Play) -> None:
     play.intend(IntentKind.RELEASE)
 
 
+def _everything_is_delivered_twice(play: Play) -> None:
+    play.goes_wrong("commit", *[Fault.TWICE] * 6)
+    play.goes_wrong("start", Fault.TWICE)
+    play.goes_wrong("release", Fault.TWICE)
+    play.fates = [LONG]
+    begin(play)
+    play.wait(60)
+    play.tick()
+    play.goes_wrong("stop", *[Fault.TWICE] * 3)
+    play.intend(IntentKind.CANCEL)
+    play.tick()
+
+
 STORIES: tuple[Story, ...] = (
     Story("a_job_succeeds", _a_job_succeeds),
     Story("a_job_succeeds_on_kubernetes", _a_job_succeeds, Shape.KUBERNETES),
@@ -141,6 +162,7 @@ STORIES: tuple[Story, ...] = (
     Story("a_crash_between_attempt_and_start", _a_crash_between_attempt_and_start),
     Story("a_crash_right_after_a_start", _a_crash_right_after_a_start),
     Story("a_crash_while_a_start_is_on_its_way", _a_crash_while_a_start_is_on_its_way),
+    Story("vouched_for_while_it_is_on_its_way", _vouched_for_while_it_is_on_its_way),
     Story("cancelled_between_attempt_and_start", _cancelled_between_attempt_and_start),
     Story("two_supervisors_at_one_revision", _two_supervisors_at_one_revision),
     Story("a_frozen_supervisor_goes_on", _a_frozen_supervisor_goes_on),
@@ -166,4 +188,5 @@ STORIES: tuple[Story, ...] = (
         "a_late_duplicate_is_stopped_before_the_release",
         _a_late_duplicate_is_stopped_before_the_release,
     ),
+    Story("everything_is_delivered_twice", _everything_is_delivered_twice),
 )

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from dispatch.errors import CallRefused, CallUnknown, HitOther, SchedulerUnavailable, Unsupported
-from dispatch.record.evidence import Found, Glance, Sighting
+from dispatch.record.evidence import Doubt, Found, Glance, Sighting
 from dispatch.record.header import Declarations, Spec
 from dispatch.record.names import Capability
 from dispatch.schedulers.scheduler import (
     CheckLine,
     LookedUp,
     Output,
+    Sent,
     Started,
     StartOrder,
     StartRefused,
     Tag,
     Target,
 )
+from simulator.stage import instant
 from simulator.wire import Wire
 
 _Answer = TypeVar("_Answer")
@@ -31,6 +34,7 @@ class Cluster(Protocol):
     identity: str
     raised_at: dict[str, float]
     stuck: set[str]
+    began: float | None
 
     def is_down(self) -> bool:
         """Return whether it answers nothing now."""
@@ -98,6 +102,7 @@ class SimScheduler:
         watch: Told of each call right before it is sent.
         found: Told of each Find that was answered.
         lying: Whether lists are empty now, and say that they are whole.
+        unreadable: The jobs whose objects can't be read now, each with why.
     """
 
     def __init__(self, cluster: Cluster, wire: Wire) -> None:
@@ -106,6 +111,7 @@ class SimScheduler:
         self.actor = wire.actor
         self.declared = cluster.declared
         self.lying: Callable[[], bool] = lambda: False
+        self.unreadable: Callable[[], Mapping[str, Doubt]] = dict
         self.watch: Callable[[str, object], None] = lambda call, what: None
         self.found: Callable[[Found], None] = lambda found: None
 
@@ -144,14 +150,16 @@ class SimScheduler:
         actor = self._wire.actor
         began, taken = actor.stage.now, self._wire.clock()
         by_job, error = self._wire.question("find", self._list)
+        doubts = {job: (why,) for job, why in self.unreadable().items()}
         found = Found(
             cluster=self._cluster.declared.cluster,
             identity=self._cluster.identity,
             taken_at=taken,
             seen_at=self._wire.clock(),
             complete=error is None,
-            by_job=by_job,
+            by_job={job: seen for job, seen in by_job.items() if job not in doubts},
             error=error,
+            doubts=doubts,
         )
         if error is None:
             actor.find_began = began
@@ -168,8 +176,12 @@ class SimScheduler:
 
     def _up(self, ask: Callable[[], dict[str, _Answer]]) -> dict[str, _Answer]:
         if self._cluster.is_down():
+            self.actor.stage.counts["a question to a controller that is down"] += 1
             raise SchedulerUnavailable("it is down")
-        return {} if self.lying() else ask()
+        if self.lying():
+            self.actor.stage.counts["a whole list is empty, and wrong"] += 1
+            return {}
+        return ask()
 
     def start(self, order: StartOrder) -> Started | StartRefused:
         """Create the object (see `Scheduler`)."""
@@ -201,8 +213,20 @@ class SimScheduler:
         if not declared.can(Capability.GATED_START):
             self._declared(Capability.HOLD_PENDING)
         self.watch("release", target)
+        self._forgot_no_run(target)
         decided = self._wire.actor.find_began
         self._on("release", target, lambda: self._cluster.release(target.ref, decided))
+
+    def _forgot_no_run(self, target: Target) -> None:
+        """Refuse to open a gate again while a run may execute that a crash let be forgotten."""
+        began = self._cluster.began
+        if began is None or target.released_at is None:
+            return
+        declared, at = self._cluster.declared, instant(began)
+        skew = timedelta(seconds=declared.clock_skew_s)
+        over = at + timedelta(seconds=declared.node_loss_window_s) + skew
+        if at + skew >= target.released_at and self._wire.clock() < over:
+            raise CallRefused("release: it began anew since the gate was first opened")
 
     def requeue(self, target: Target) -> None:
         """Ask that an object runs again (see `Scheduler`)."""
@@ -238,9 +262,10 @@ class SimScheduler:
     def _same_tag(self, target: Target) -> None:
         tag = self._cluster.tag_of(target.ref)
         if tag is not None and tag != target.tag:
+            self.actor.stage.counts["a call's id leads to another object"] += 1
             raise HitOther(f"{target.ref} leads to {tag.job} {tag.n}.{tag.a}")
 
-    def lookup(self, targets: Sequence[Target], attempts: Sequence[Tag]) -> LookedUp:
+    def lookup(self, targets: Sequence[Target], attempts: Sequence[Sent]) -> LookedUp:
         """Ask accounting (see `Scheduler`)."""
         self._declared(Capability.LOOKUP)
 
@@ -255,7 +280,7 @@ class SimScheduler:
                     unknown.add(target.ref)
                 else:
                     known[sighting.ref] = sighting
-            for tag in attempts:
+            for tag in (sent.tag for sent in attempts):
                 sighting = self._cluster.accounted_attempt(tag)
                 if sighting is None:
                     unknown.add(f"{tag.n}.{tag.a}")

@@ -10,8 +10,6 @@ what was deleted, and says that it is another cluster.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dispatch.record.names import ENDED_STATES, Cause, ObjectState
 from dispatch.schedulers.scheduler import Tag
 from simulator.worlds.ground import Began, Doing, Process
@@ -64,12 +62,15 @@ class KubernetesWorld(KubernetesControl):
         if row.state is not ObjectState.RUNNING:
             return
         if self._gated:
-            self._terminate(row, cause or self._chance.pick(_DISRUPTIONS))
+            cause = cause or self._chance.pick(_DISRUPTIONS)
+            self._stage.counts[f"a pod is ended: {cause}"] += 1
+            self._terminate(row, cause)
             return
+        self._stage.counts["a place in the queue is taken away"] += 1
         # Kueue takes its place away, and gives it another when there is one.
         now = self._stage.now
         self.raised_at[ref] = now
-        self._suspend(replace(row, doing=(Began.SCHEDULER, now, now)))
+        self._suspend(row._replace(doing=(Began.SCHEDULER, now, now)))
 
     # --- nodes --------------------------------------------------------------------------------
 
@@ -93,7 +94,7 @@ class KubernetesWorld(KubernetesControl):
         self._ground.kill_in(process, self._chance.span(0, window), "its lost node ends it")
         row = self._pod_of(ref, process)
         if row is not None:
-            self._put(replace(row, going=Cause.NODE_LOST, lost=self._stage.now))
+            self._put(row._replace(going=Cause.NODE_LOST, lost=self._stage.now))
             self._stage.after(
                 self._chance.span(5, 60), lambda: self._node_is_given_up(ref, process)
             )
@@ -105,7 +106,8 @@ class KubernetesWorld(KubernetesControl):
         if self._chance.hits(NODES_BACK):
             self._stage.tell("(kubernetes)", f"the node of {ref} comes back")
             process.cut = False
-            row = self._put(replace(row, going=Cause.EVICTED, lost=None))
+            self._stage.counts["a lost node comes back"] += 1
+            row = self._put(row._replace(going=Cause.EVICTED, lost=None))
         self._pod_is_over(row)
 
     def stick(self, ref: str) -> None:
@@ -115,7 +117,7 @@ class KubernetesWorld(KubernetesControl):
         if row.state is ObjectState.RUNNING and process is not None:
             self.stuck.add(ref)
             self._ground.kill(process, "it hangs in its end")
-            self._put(replace(row, going=Cause.STOPPED_OUTSIDE))
+            self._put(row._replace(going=Cause.STOPPED_OUTSIDE))
 
     # --- what people do -----------------------------------------------------------------------
 
@@ -128,16 +130,17 @@ class KubernetesWorld(KubernetesControl):
             ((5, "background"), (3, "foreground"), (1, "orphan"), (2, "pod"))
         )
         self._stage.tell("(outside)", f"kubectl delete of {ref}: {how}")
+        self._stage.counts[f"deleted outside: {how}"] += 1
         going = row.going or Cause.STOPPED_OUTSIDE
         if not row.process:
             self._let_go(row)
         elif how == "pod":
             self._terminate(row, going)
         elif how == "foreground":
-            self._terminate(replace(row, deleting=True, replaced=False), going)
+            self._terminate(row._replace(deleting=True, replaced=False), going)
         else:
             self._free_name(row)
-            row = replace(row, orphaned=True, suspended=False, replaced=False)
+            row = row._replace(orphaned=True, suspended=False, replaced=False)
             if how == "orphan" and row.going is None:
                 self._put(row)
             else:
@@ -148,10 +151,11 @@ class KubernetesWorld(KubernetesControl):
         row = self.rows[ref]
         if row.unchangeable:
             return
+        self._stage.counts["suspended outside"] += 1
         if not row.suspended:
-            self._suspend(replace(row, by_others=True))
+            self._suspend(row._replace(by_others=True))
         elif not self._gated:
-            self._put(replace(row, by_others=True))
+            self._put(row._replace(by_others=True))
 
     def release_outside(self, ref: str) -> None:
         """Let somebody else resume it, whoever suspended it; it isn't counted."""
@@ -176,7 +180,7 @@ class KubernetesWorld(KubernetesControl):
         self._free_name(row)
         if not row.orphaned:
             if self.traits.keeps_evidence and not row.recorded:
-                self._put(replace(row, orphaned=True, deleting=False))
+                self._put(row._replace(orphaned=True, deleting=False))
             else:
                 self._remove(row)
         again = self.add(row.tag, foreign=row.foreign, doing=self._others(), suspended=False)
@@ -190,12 +194,12 @@ class KubernetesWorld(KubernetesControl):
         """Let a pod wait for something that doesn't go away by itself."""
         row = self.rows[ref]
         if row.state is ObjectState.PENDING and not row.suspended and not row.unchangeable:
-            self._put(replace(row, waits=cause))
+            self._put(row._replace(waits=cause))
 
     def heal(self) -> None:
         """Let everything that isn't of our doing go its way: suspensions, and what waits."""
         for row in list(self.rows.values()):
-            healed = row if row.waits is None else self._put(replace(row, waits=None))
+            healed = row if row.waits is None else self._put(row._replace(waits=None))
             if row.suspended and row.by_others:
                 self.release_outside(row.ref)
             else:
@@ -260,7 +264,7 @@ class KubernetesWorld(KubernetesControl):
         if row.held or (began is Began.UNDONE and (not row.process or row.doing[0] != Began.OURS)):
             doing = row.doing
         self._stamp += 1
-        row = self.rows[row.ref] = replace(row, stamp=self._stamp, doing=doing)
+        row = self.rows[row.ref] = row._replace(stamp=self._stamp, doing=doing)
         if began is Began.OUTSIDE or row.foreign:
             self.raised_at[row.ref] = self._stage.now
         if row.end is not None:

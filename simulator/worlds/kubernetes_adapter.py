@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 
-from dispatch.errors import CallUnknown
-from dispatch.record.names import Capability
+from dispatch.errors import CallRefused, CallUnknown
+from dispatch.record.names import ENDED_STATES, Capability
 from dispatch.schedulers.scheduler import Target
 from simulator.wire import Wire
 from simulator.worlds.cluster import SimScheduler
@@ -49,5 +50,21 @@ class KubernetesKeepingScheduler(KubernetesScheduler):
             self._let_go_of(target)
 
     def _let_go_of(self, target: Target) -> None:
+        if self._world.goes_on(target.ref):
+            return  # nothing is kept of the runs before
         # A patch that may be sent again, so it fails as a Stop does.
         self._on("stop", target, lambda: self._world.acknowledge(target.ref))
+
+    def free(self, keep: Callable[[str, datetime | None], bool]) -> int:
+        """Let go of what nobody records any more (see `KeepsEvidence`)."""
+        freed = 0
+        for job, shown in self._world.show().items():
+            for one in shown:
+                ended = one.ended_at if one.state in ENDED_STATES else None
+                if not keep(job, ended):
+                    try:
+                        self._wire.call("stop", one.ref, partial(self._world.acknowledge, one.ref))
+                    except CallRefused as error:
+                        raise CallUnknown(str(error)) from error
+                    freed += 1
+        return freed

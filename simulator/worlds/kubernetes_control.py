@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 
 from dispatch.errors import CallRefused
 from dispatch.record.evidence import Sighting
@@ -29,6 +28,7 @@ class KubernetesControl:
         identity: The uid of kube-system.
         rows: The Jobs and what is left of them, by ref.
         down_until: It answers nothing but errors before this true time.
+        began: Never told: what it acknowledged it keeps.
         on_end: Told when an object has ended.
         stuck: The refs of pods whose end never comes.
         raised_at: By ref: when somebody else last started it.
@@ -40,6 +40,7 @@ class KubernetesControl:
         self.identity = f"{traits.declared.cluster}-1"
         self.rows: dict[str, Row] = {}
         self.down_until = -1.0
+        self.began: float | None = None
         self.on_end: Callable[[], None] = lambda: None
         self.stuck: set[str] = set()
         self.raised_at: dict[str, float] = {}
@@ -140,20 +141,20 @@ class KubernetesControl:
         row = self.rows.get(ref)
         if row is None or row.end is not None or row.stopped:
             return
-        row = replace(row, stopped=True)
+        row = row._replace(stopped=True)
         if not row.process:
             self._let_go(row)
             return
         cause = row.going
         if cause is None or cause is Cause.STOPPED_OUTSIDE:
             cause = Cause.STOPPED
-        self._terminate(replace(row, deleting=not row.orphaned, replaced=False), cause)
+        self._terminate(row._replace(deleting=not row.orphaned, replaced=False), cause)
 
     def hold(self, ref: str) -> None:
         """Suspend: its pod goes, and held is what it is once that has gone."""
         row = self._changeable(ref)
         if not row.suspended:
-            self._suspend(replace(row, why=HOLD, by_others=False))
+            self._suspend(row._replace(why=HOLD, by_others=False))
 
     def release(self, ref: str, decided_at: float) -> None:
         """Resume what Dispatch suspended."""
@@ -172,7 +173,7 @@ class KubernetesControl:
             raise CallRefused(f"it was started again {row.restarts} times, not {restarts}")
         if row.suspended:
             raise CallRefused("it isn't running")
-        self._suspend(replace(row, why=REQUEUE, by_others=False))
+        self._suspend(row._replace(why=REQUEUE, by_others=False))
 
     def requeue(self, ref: str, restarts: int, decided_at: float) -> None:
         """Take the second step of a requeue: resume, counted."""
@@ -189,8 +190,13 @@ class KubernetesControl:
         if row.deleting or row.orphaned:
             self._remove(row)
         else:
-            row = self._put(replace(row, recorded=True))
+            row = self._put(row._replace(recorded=True))
             self._later(row, float(self.declared.retention_s), self._live_out)
+
+    def goes_on(self, ref: str) -> bool:
+        """Return whether an object is there and hasn't ended."""
+        row = self.rows.get(ref)
+        return row is not None and row.end is None
 
     def known_before(self, ref: str, when: float) -> bool:
         """There is no accounting."""
@@ -217,7 +223,7 @@ class KubernetesControl:
     def _put(self, row: Row) -> Row:
         """Write a Job down; what a restore brings back is what was written before."""
         self._stamp += 1
-        row = replace(row, stamp=self._stamp)
+        row = row._replace(stamp=self._stamp)
         self._journal.append((self._stage.now, row.ref, self.rows.get(row.ref)))
         self.rows[row.ref] = row
         return row
@@ -254,7 +260,7 @@ class KubernetesControl:
             self._later(row, self._chance.span(0.2, self.traits.queue_s), self._admit)
 
     def _admit(self, row: Row) -> None:
-        self._kick(self._put(replace(row, suspended=False)))
+        self._kick(self._put(row._replace(suspended=False)))
 
     def _run(self, row: Row) -> None:
         process = self._ground.begin(
@@ -262,10 +268,10 @@ class KubernetesControl:
         )
         if process.alive:
             now = self._stage.now
-            self._put(replace(row, process=process.number, started=now, ran=True, lost=None))
+            self._put(row._replace(process=process.number, started=now, ran=True, lost=None))
 
     def _suspend(self, row: Row) -> None:
-        row = replace(row, suspended=True, replaced=False)
+        row = row._replace(suspended=True, replaced=False)
         if row.process:
             self._terminate(row, row.going or Cause.STOPPED)
         else:
@@ -273,8 +279,7 @@ class KubernetesControl:
 
     def _resume(self, row: Row, doing: Doing, *, counted: bool) -> None:
         ours = doing[0] is Began.OURS
-        again = replace(
-            row,
+        again = row._replace(
             suspended=False,
             by_others=False,
             why=None if ours else row.why,
@@ -294,9 +299,10 @@ class KubernetesControl:
         self._ends(row, End(state, fate.cause, fate.exit_code, self._stage.now))
 
     def _ends(self, row: Row, end: End) -> None:
-        row = self._put(replace(row, end=end, suspended=False, replaced=False))
+        row = self._put(row._replace(end=end, suspended=False, replaced=False))
         self.on_end()
         vanish = self._chance.hits(self.traits.causes_vanish)
+        self._stage.counts["a pod and the cause of its end vanish"] += vanish
         after = self._chance.span(1, 60) if vanish else float(self.declared.retention_s)
         self._later(row, after, self._remove if vanish else self._live_out)
 
@@ -306,13 +312,13 @@ class KubernetesControl:
             self._remove(row)
         elif not row.orphaned:
             self._free_name(row)
-            self._put(replace(row, orphaned=True, deleting=False))
+            self._put(row._replace(orphaned=True, deleting=False))
 
     def _let_go(self, row: Row) -> None:
         """End a deletion: a kept pod still shows how it ended, and nothing else does."""
         if self.traits.keeps_evidence and row.ran:
             cause = Cause.STOPPED if row.stopped else Cause.STOPPED_OUTSIDE
-            gone = replace(row, deleting=not row.orphaned)
+            gone = row._replace(deleting=not row.orphaned)
             self._ends(gone, End(ObjectState.FAILED, cause, None, self._stage.now))
         else:
             self._remove(row)
@@ -320,7 +326,7 @@ class KubernetesControl:
 
     def _terminate(self, row: Row, cause: Cause) -> None:
         """Let its pod go: it is told to, and is gone after its grace where its node is reached."""
-        row = self._put(replace(row, going=cause))
+        row = self._put(row._replace(going=cause))
         number = row.process
 
         def over() -> None:
@@ -351,8 +357,8 @@ class KubernetesControl:
             if doing[0] is Began.SCHEDULER:
                 self.raised_at[row.ref] = self._stage.now
             lost = row.lost if self.traits.keeps_evidence else None
-            none = replace(row, process=0, started=None, going=None, lost=lost, replaced=False)
-            self._kick(self._put(replace(none, doing=doing)))
+            none = row._replace(process=0, started=None, going=None, lost=lost, replaced=False)
+            self._kick(self._put(none._replace(doing=doing)))
         else:
             self._ends(row, self._disruption(row))
 

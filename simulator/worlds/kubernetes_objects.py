@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from dispatch.record.evidence import Sighting
 from dispatch.record.names import Capability, Cause, ObjectState
@@ -34,8 +35,7 @@ class End:
     lost: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A Job as etcd has it, with its pod.
 
     Attributes:
@@ -61,6 +61,9 @@ class Row:
         orphaned: Whether the Job is gone and its pod is what is left.
         end: How it ended.
         recorded: Whether its evidence was let go of.
+        budget: How often it may still start itself again (of a TrainJob).
+        waits_for_record: Whether its next run waits until the record has it (of a TrainJob).
+        remade: Whether it is made anew once its pod has gone (of a TrainJob).
     """
 
     ref: str
@@ -85,6 +88,9 @@ class Row:
     orphaned: bool = False
     end: End | None = None
     recorded: bool = False
+    budget: int = 0
+    waits_for_record: bool = False
+    remade: bool = False
 
     @property
     def state(self) -> ObjectState:
@@ -105,7 +111,8 @@ class Row:
     @property
     def unchangeable(self) -> bool:
         """Whether it has ended, or is about to, so that it can't be suspended or resumed."""
-        return self.end is not None or self.deleting or self.orphaned
+        stopping = self.stopped and self.suspended
+        return self.end is not None or self.deleting or self.orphaned or stopping
 
 
 def seen(row: Row, traits: Traits) -> Sighting:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from dispatch.record.evidence import Sighting
 from dispatch.record.header import Declarations
@@ -72,8 +73,7 @@ class Traits:
     counts_resumes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """An object as the controller knows it.
 
     Attributes:
@@ -126,6 +126,7 @@ class Rows:
         rows: The objects it knows, by ref.
         by_key: The refs that keys lead to now.
         down_until: It answers nothing before this true time.
+        began: When it came back from its last crash.
         on_end: Told when an object has ended.
         stuck: The refs whose end never comes to an end.
         raised_at: When somebody who isn't Dispatch last started an object again, by ref.
@@ -140,6 +141,7 @@ class Rows:
         self.rows: dict[str, Row] = {}
         self.by_key: dict[str, str] = {}
         self.down_until = -1.0
+        self.began: float | None = None
         self.on_end: Callable[[], None] = lambda: None
         self.stuck: set[str] = set()
         self.raised_at: dict[str, float] = {}
@@ -230,7 +232,7 @@ class Rows:
     def put(self, row: Row) -> Row:
         """Write a row down; its newest changes are what a crash loses."""
         self._stamp += 1
-        row = replace(row, stamp=self._stamp)
+        row = row._replace(stamp=self._stamp)
         lag = self.traits.save_lag_s
         if lag:
             now, journal = self.stage.now, self.journal
@@ -262,8 +264,7 @@ class Rows:
         )
         if process.alive:
             self.put(
-                replace(
-                    row,
+                row._replace(
                     state=ObjectState.RUNNING,
                     process=process.number,
                     started=self.stage.now,
@@ -289,8 +290,7 @@ class Rows:
     ) -> None:
         """Let a row have ended, and be forgotten in time."""
         row = self.put(
-            replace(
-                row,
+            row._replace(
                 state=state,
                 cause=cause,
                 exit_code=exit_code,
@@ -342,7 +342,7 @@ class Rows:
         """Let a pending object wait for something that doesn't go away by itself."""
         row = self.rows[ref]
         if row.state is ObjectState.PENDING:
-            self.put(replace(row, cause=cause))
+            self.put(row._replace(cause=cause))
 
     def stick(self, ref: str) -> None:
         """Let a running object's end never come to an end, though nothing of it executes."""
@@ -351,14 +351,14 @@ class Rows:
         if row.state is ObjectState.RUNNING and process is not None:
             self.stuck.add(ref)
             self.ground.kill(process, "it hangs in its end")
-            self.put(replace(row, state=ObjectState.ENDING))
+            self.put(row._replace(state=ObjectState.ENDING))
 
     def heal(self) -> None:
         """Let everything that isn't of our doing go its way: holds, and what waits for ever."""
         for row in list(self.rows.values()):
             healed = row
             if row.state is ObjectState.PENDING and row.cause is not None:
-                healed = self.put(replace(row, cause=None))
+                healed = self.put(row._replace(cause=None))
             if row.holder is not None:
                 self.release_outside(row.ref)
             else:
@@ -369,4 +369,4 @@ class Rows:
         row = self.rows[ref]
         if row.state is ObjectState.PENDING and row.holder is not None:
             gated = self.declared.can(Capability.GATED_START) and row.doing == NOBODY
-            self.kick(self.put(replace(row, holder=None, held=gated)))
+            self.kick(self.put(row._replace(holder=None, held=gated)))

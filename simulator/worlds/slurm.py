@@ -8,15 +8,13 @@ the job runs again with the same restarts; a node that is lost may go on computi
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dispatch.errors import CallRefused, Unsupported
 from dispatch.record.evidence import Sighting
 from dispatch.record.names import ENDED_STATES, Capability, Cause, ObjectState
 from dispatch.schedulers.scheduler import Started, StartOrder, StartRefused, Tag
 from simulator.chance import Chance
 from simulator.stage import Stage
-from simulator.worlds.ground import Began, Doing, Ground
+from simulator.worlds.ground import Began, Doing, Ground, Process
 from simulator.worlds.rows import LIVE, STRANGER, Event, Row, Rows, Traits
 
 FIRST_SUBMIT = 1_767_225_600
@@ -30,7 +28,8 @@ class SlurmWorld(Rows):
 
     def __init__(self, stage: Stage, chance: Chance, ground: Ground, traits: Traits) -> None:
         super().__init__(stage, chance, ground, traits)
-        self._next_number = 1000
+        self._next_number = self._fresh_number = 1000
+        self._stopped: set[str] = set()
         self._accounts: dict[str, list[tuple[float, Row]]] = {}
         self._tags: dict[str, Tag] = {}
 
@@ -45,7 +44,10 @@ class SlurmWorld(Rows):
     def add(self, tag: Tag, *, foreign: bool = False, decided_at: float = 0.0) -> Row:
         """Put a new job into the queue."""
         number = self._next_number
+        if number < self._fresh_number:
+            self.stage.counts["an id that was another's is given again"] += 1
         self._next_number += 1
+        self._fresh_number = max(self._fresh_number, self._next_number)
         ref = f"{self.declared.cluster}/{number}/{FIRST_SUBMIT + int(self.stage.now)}"
         while ref in self._tags:
             ref += "+"
@@ -54,7 +56,7 @@ class SlurmWorld(Rows):
             ref, str(number), tag, held=gated, foreign=foreign, may_requeue=self.traits.requeues
         )
         if not gated:
-            row = replace(row, doing=(Began.OURS, self.stage.now, decided_at))
+            row = row._replace(doing=(Began.OURS, self.stage.now, decided_at))
         self.by_key[row.key] = ref
         self._tags[ref] = tag
         row = self.put(row)
@@ -65,6 +67,7 @@ class SlurmWorld(Rows):
         """Cancel whatever has this id."""
         row = self.at(ref)
         if row is not None:
+            self._stopped.add(row.ref)
             self._cancel(row, Cause.STOPPED)
 
     def hold(self, ref: str) -> None:
@@ -73,7 +76,7 @@ class SlurmWorld(Rows):
         if row.state in ENDED_STATES:
             raise CallRefused("2021: it has ended")
         if row.state is ObjectState.PENDING:
-            self.put(replace(row, held=True))
+            self.put(row._replace(held=True))
         elif row.state is ObjectState.RUNNING:
             if not self.declared.can(Capability.HOLD_RUNNING):
                 raise Unsupported("it runs, and this cluster can't hold what runs")
@@ -86,7 +89,7 @@ class SlurmWorld(Rows):
             raise CallRefused("2002: access denied")
         if row.state is ObjectState.PENDING and row.held:
             doing = (Began.OURS, self.stage.now, decided_at)
-            self.kick(self.put(replace(row, held=False, doing=doing)))
+            self.kick(self.put(row._replace(held=False, doing=doing)))
 
     def requeue(self, ref: str, restarts: int, decided_at: float) -> None:
         """Requeue what runs, or what has ended, if it is the run that was meant."""
@@ -98,7 +101,7 @@ class SlurmWorld(Rows):
         final = row.state is ObjectState.SUCCEEDED or row.cause is Cause.STOPPED
         if final and self.traits.requeue_guarded:
             raise CallRefused("2021: it is complete")
-        self._requeue(replace(row, may_requeue=True), (Began.OURS, self.stage.now, decided_at))
+        self._requeue(row._replace(may_requeue=True), (Began.OURS, self.stage.now, decided_at))
 
     def _known(self, ref: str) -> Row:
         row = self.at(ref)
@@ -119,6 +122,8 @@ class SlurmWorld(Rows):
     def account(self, ref: str) -> Sighting | None:
         """Return the newest end that accounting has learnt of."""
         known = [row for since, row in self._accounts.get(ref, ()) if since <= self.stage.now]
+        if len(known) < len(self._accounts.get(ref, ())):
+            self.stage.counts["accounting is asked before it has learnt of an end"] += 1
         return self.seen(known[-1], "accounting") if known else None
 
     def accounted_attempt(self, tag: Tag) -> Sighting | None:
@@ -133,7 +138,8 @@ class SlurmWorld(Rows):
         """Let accounting learn of an end, late; of its cause it may say something else."""
         late = self.chance.span(0.0, float(self.declared.lookup_lag_s))
         if row.cause is Cause.STOPPED_OUTSIDE and self.chance.hits(0.3):
-            row = replace(row, cause=Cause.STOPPED)
+            self.stage.counts["accounting gives another cause"] += 1
+            row = row._replace(cause=Cause.STOPPED)
         self._accounts.setdefault(row.ref, []).append((self.stage.now + late, row))
 
     # --- what happens to a row ----------------------------------------------------------------
@@ -146,21 +152,27 @@ class SlurmWorld(Rows):
             self.end(row, ObjectState.FAILED, cause, lost=self.stage.now)
             self.outlive(process)
         elif row.state is ObjectState.RUNNING:
-            row = self.put(replace(row, state=ObjectState.ENDING))
+            row = self.put(row._replace(state=ObjectState.ENDING))
             self.later(row, self.chance.span(0.5, 8), lambda late: self.finish(late, cause))
 
     def _requeue(self, row: Row, doing: Doing, *, held: bool = False) -> None:
-        """Requeue in two steps: first the old run is ended, then it waits for its place."""
+        """Requeue in two steps: first the old run is ended, then it waits for its place.
+
+        A run whose node was lost after the look that decided this is thought ended, and nothing
+        tells of it later.
+        """
+        seen = row.lost is not None and row.lost <= doing[2]
+        unseen = doing[0] is Began.OURS and not seen
 
         def second(late: Row) -> None:
             process = self.process_of(late)
             if process is not None and not process.cut:
                 self.ground.kill(process, "it is requeued")
             elif process is not None:
+                process.hidden = unseen
                 self.outlive(process)
             again = self.put(
-                replace(
-                    late,
+                late._replace(
                     state=ObjectState.PENDING,
                     cause=None,
                     restarts=late.restarts + 1,
@@ -179,7 +191,7 @@ class SlurmWorld(Rows):
         if doing[0] in (Began.OUTSIDE, Began.SCHEDULER):
             self.raised_at[row.ref] = doing[1]
         if row.state is ObjectState.RUNNING:
-            row = self.put(replace(row, state=ObjectState.ENDING))
+            row = self.put(row._replace(state=ObjectState.ENDING))
             self.later(row, self.chance.span(0.5, 6), second)
         else:
             second(row)
@@ -199,7 +211,7 @@ class SlurmWorld(Rows):
             case Event.CANCEL:
                 self._cancel(row, Cause.STOPPED_OUTSIDE)
             case Event.HOLD if row.state is ObjectState.PENDING:
-                self.put(replace(row, held=True, holder="operator"))
+                self.put(row._replace(held=True, holder="operator"))
             case Event.REQUEUE if row.state not in (ObjectState.PENDING, ObjectState.ENDING):
                 self._requeue(row, (Began.OUTSIDE, self.stage.now, self.stage.now))
             case Event.WAIT:
@@ -224,7 +236,7 @@ class SlurmWorld(Rows):
         if row.may_requeue:
             self._requeue(row, (Began.SCHEDULER, self.stage.now, self.stage.now))
             return
-        row = self.put(replace(row, state=ObjectState.ENDING))
+        row = self.put(row._replace(state=ObjectState.ENDING))
         self.later(row, self.chance.span(0.5, 5), lambda late: self.finish(late, Cause.PREEMPTED))
 
     def lose_node(self, row: Row, unnoticed_s: float) -> None:
@@ -244,7 +256,7 @@ class SlurmWorld(Rows):
             self.outlive(process)
             now = self.stage.now
             if current.may_requeue:
-                failed = replace(current, state=ObjectState.FAILED)
+                failed = current._replace(state=ObjectState.FAILED)
                 self._requeue(failed, (Began.SCHEDULER, now, now))
             else:
                 self.end(current, ObjectState.FAILED, Cause.NODE_LOST, lost=now)
@@ -264,7 +276,7 @@ class SlurmWorld(Rows):
         What it forgets beside a lost node leaves no trace anywhere, so that isn't played.
         """
         now = self.stage.now
-        self.down_until = now + down_s
+        self.down_until = self.began = now + down_s
         self.stage.tell("(slurm)", f"the controller crashes and loses {lost_s:.1f} s")
         undone: dict[str, Row | None] = {}
         while self.journal and self.journal[-1][0] > now - lost_s:
@@ -273,6 +285,8 @@ class SlurmWorld(Rows):
                 undone[ref] = before
         for ref, before in undone.items():
             after = self.rows.pop(ref, None)
+            if before is not None and before.process and ref in self._stopped:
+                self.stage.counts["a cancel that was acknowledged is undone"] += 1
             if before is not None:
                 self.stage.tell("(slurm)", f"{ref} is {before.state} again")
                 self._reconcile(before)
@@ -281,6 +295,7 @@ class SlurmWorld(Rows):
 
     def _vanish(self, row: Row) -> None:
         self.stage.tell("(slurm)", f"{row.ref} was never accepted; its id is free")
+        self.stage.counts["a job that was accepted vanishes"] += 1
         if self.by_key.get(row.key) == row.ref:
             del self.by_key[row.key]
         self._next_number = min(self._next_number, int(row.key))
@@ -292,10 +307,14 @@ class SlurmWorld(Rows):
         self.by_key[row.key] = row.ref
         process = self.process_of(row)
         for other in self.ground.of(row.ref):
-            if other is not process and not other.cut:
+            if other is process or other.cut:
+                continue
+            if row.state is ObjectState.PENDING and row.held:
+                self._orphan(other)
+            else:
                 self.ground.kill(other, "the controller doesn't know it")
         self._stamp += 1
-        row = self.rows[row.ref] = replace(row, stamp=self._stamp)
+        row = self.rows[row.ref] = row._replace(stamp=self._stamp)
         if row.foreign:
             self.raised_at[row.ref] = self.stage.now
         if row.state is ObjectState.PENDING:
@@ -307,13 +326,23 @@ class SlurmWorld(Rows):
         elif row.state is ObjectState.ENDING:
             self.later(row, 2.0, lambda late: self.finish(late, Cause.STOPPED))
 
+    def _orphan(self, process: Process) -> None:
+        """Let a run that was forgotten with its release go on until its node registers again.
+
+        Where the release isn't forgotten, a real controller starts it again beside the old run:
+        that is its own doing and isn't played.
+        """
+        seconds = self.chance.span(0, float(self.declared.save_window_s))
+        self.ground.kill_in(process, seconds, "the controller doesn't know it")
+
     def _rerun_or_report(self, row: Row) -> None:
         """Run again what had ended, as real ones do, or find out that its node lost it."""
         if self.chance.hits(0.6):
+            self.stage.counts["an undone end runs again with the same restarts"] += 1
             doing = row.doing
             if doing[0] is Began.OURS:
                 doing = (Began.UNDONE, self.stage.now, row.doing[2])
-            again = self.put(replace(row, state=ObjectState.PENDING, process=0, doing=doing))
+            again = self.put(row._replace(state=ObjectState.PENDING, process=0, doing=doing))
             self.later(again, self.chance.span(0.5, 10), self.run)
         else:
             self.later(row, self.chance.span(1, 10), self._report)

@@ -21,6 +21,7 @@ from simulator.worlds.kubernetes import KubernetesWorld
 from simulator.worlds.kubernetes_adapter import KubernetesKeepingScheduler, KubernetesScheduler
 from simulator.worlds.rows import Event, Traits
 from simulator.worlds.slurm import SlurmWorld
+from simulator.worlds.trainjob import TrainJobScheduler, TrainJobWorld
 from tests.conformance.scheduler.world import Work
 
 CALLS = ("start", "stop", "hold", "release", "requeue")
@@ -91,6 +92,8 @@ class SimulatedWorld:
     def _adapter(self, wire: Wire) -> SimScheduler:
         if isinstance(self.cluster, SlurmWorld):
             return SimScheduler(self.cluster, wire)
+        if isinstance(self.cluster, TrainJobWorld):
+            return TrainJobScheduler(self.cluster, wire)
         if self.cluster.traits.keeps_evidence:
             return KubernetesKeepingScheduler(self.cluster, wire)
         return KubernetesScheduler(self.cluster, wire)

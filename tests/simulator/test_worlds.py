@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dispatch.errors import CallRefused
 from dispatch.record.names import Capability, Cause, ObjectState
+from dispatch.schedulers.scheduler import KeepsEvidence
+from simulator.worlds import kubernetes
 from simulator.worlds.kubernetes import KubernetesWorld
 from simulator.worlds.rows import Event, Traits
 from simulator.worlds.slurm import SlurmWorld
+from simulator.worlds.trainjob import TrainJobWorld
 from tests.conformance.scheduler.contract import Play, SchedulerContract
 from tests.conformance.scheduler.world import Work, World
 from tests.simulator.scheduler_world import SimulatedWorld, declared
@@ -110,6 +115,51 @@ class TestKubernetesWorldWithoutFinalizer(TestKubernetesWorld):
         assert play.see(target).state is ObjectState.ENDING
         play.world.until(lambda: play.look(target) is None, "it is gone")
         assert play.world.processes(target.ref) == 0
+
+
+class TestTrainJobWorld(TestKubernetesWorld):
+    """Objects that others start again: here none does, as a run by itself must end."""
+
+    @pytest.fixture
+    def world(self, monkeypatch: pytest.MonkeyPatch) -> World:
+        monkeypatch.setattr(kubernetes, "NODES_BACK", 0.0)
+        traits = Traits(
+            declared("eks", *KUBERNETES), save_lag_s=5.0, queue_s=3.0, keeps_evidence=True
+        )
+        world = SimulatedWorld(TrainJobWorld, traits)
+        cluster = world.cluster
+        assert isinstance(cluster, TrainJobWorld)
+        cluster.budgets, cluster.remakes = (0,), ""
+        return world
+
+    def test_a_restart_waits_until_the_record_has_it(self, world: World, play: Play) -> None:
+        assert isinstance(world, SimulatedWorld)
+        assert isinstance(world.cluster, TrainJobWorld)
+        world.cluster.budgets = (1,)
+        target = play.begin(Work.FAIL)
+        seen = play.wait_until(target, lambda s: s.restarts == 1, "restarted")
+        assert seen.state is ObjectState.PENDING
+        play.world.advance(60)
+        assert play.see(target).state is ObjectState.PENDING
+        assert isinstance(play.scheduler, KeepsEvidence)
+        play.scheduler.acknowledge([target])
+        play.world.advance(60)
+        assert play.see(target).state is ObjectState.PENDING
+        play.scheduler.acknowledge([replace(target, restarts=1)])
+        assert play.wait_for_end(target).restarts == 1
+
+    def test_what_is_made_anew_is_another_run_of_the_same_object(
+        self, world: World, play: Play
+    ) -> None:
+        assert isinstance(world, SimulatedWorld)
+        assert isinstance(world.cluster, TrainJobWorld)
+        target = play.run()
+        world.cluster.delete_outside(target.ref, "jobset")
+        seen = play.wait_until(target, lambda s: s.restarts == 1, "made anew")
+        assert seen.ref == target.ref
+        assert isinstance(play.scheduler, KeepsEvidence)
+        play.scheduler.acknowledge([replace(target, restarts=1)])
+        play.wait(target, ObjectState.RUNNING)
 
 
 class TestKubernetesWorldWithKueue(SchedulerContract):

@@ -1,0 +1,52 @@
+"""Whole lists that are empty and wrong: only a sweep that knows enough live objects disbelieves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulator.run import Run
+
+MASS_LOSS_LEAST = 5
+"""A lie about fewer known live objects can't be told from the truth."""
+
+LONGEST_S = 60.0
+
+
+class Lies:
+    """When every list is empty, and says that it is whole.
+
+    Attributes:
+        until: Lists lie until then, true time.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.until = -1.0
+
+    def tell(self, seconds: float) -> None:
+        """Let every list lie for so long, if enough is known to be live."""
+        run = self._run
+        if run.scenario.sweeping and self._matter():
+            self.until = run.stage.now + seconds
+            run.stage.tell("(outside)", f"for {seconds:.0f} s every list is empty")
+
+    def once_they_matter(self) -> None:
+        """Wait until an empty list would be a mass loss; then lie."""
+        run = self._run
+        if run.stage.now >= run.scenario.calm_at:
+            return
+        if run.scenario.sweeping and self._matter():
+            self.tell(run.again.span(1, LONGEST_S))
+        else:
+            run.stage.after(2.0, self.once_they_matter)
+
+    def are_told(self) -> bool:
+        """Return whether lists lie now."""
+        return self._run.stage.now < self.until and self._matter()
+
+    def _matter(self) -> bool:
+        """Return whether so much is known to be live that its loss would be a mass loss."""
+        due = self._run.records.open_jobs(self._run.scenario.declared.cluster)
+        known = [ref for one in due if one.quiet is not None for ref in one.quiet.live]
+        return len(known) >= MASS_LOSS_LEAST
