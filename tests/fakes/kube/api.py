@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.fakes.kube import defaults, statuses, validation
+from tests.fakes.kube import crds, defaults, statuses, validation
 from tests.fakes.kube.statuses import Refused
 from tests.fakes.kube.store import Body, Store, stamp
 
@@ -22,6 +22,9 @@ FIELDS = {
     "events": ("type", "reason", "involvedObject.uid", "involvedObject.kind", "metadata.name"),
 }
 PREFIXES = ("/api/v1/", "/apis/batch/v1/", "/apis/kueue.x-k8s.io/v1beta1/")
+CRD_PREFIXES = tuple(f"/apis/{group}/{version}/" for group, version in crds.VERSIONS.items())
+OWNERS = ("jobs", "jobsets", "trainjobs")
+"""What something may be made of, and whose deletion says what becomes of that."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,9 @@ class Api:
         denied: Rights that are missing, `verb plural`.
         quota: How many pods a namespace may hold.
         pages: The rest of each list that is being read in pages.
+        trainer: The release whose CRDs are served, with JobSet's; None where none are.
+        webhooks: Whether Trainer's webhooks answer beside its CRDs.
+        created: Told of each object that is about to be stored, as webhooks of others are.
     """
 
     store: Store
@@ -69,6 +75,9 @@ class Api:
     denied: set[str] = field(default_factory=set)
     quota: dict[str, int] = field(default_factory=dict)
     pages: dict[str, list[Body]] = field(default_factory=dict)
+    trainer: str | None = None
+    webhooks: bool = True
+    created: Callable[[str, Body], None] = lambda plural, body: None
 
     def handle(self, request: Request) -> Reply:
         """Answer one request, whatever it is."""
@@ -91,7 +100,12 @@ class Api:
             return Reply(200, VERSION)
         if request.path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
             return Reply(201, self._review(request.body))
-        prefix = next((p for p in PREFIXES if request.path.startswith(p)), None)
+        if self.trainer is not None:
+            found = crds.discovery(request.path, self.trainer)
+            if found is not None:
+                return Reply(200, found)
+        served = PREFIXES + (CRD_PREFIXES if self.trainer is not None else ())
+        prefix = next((p for p in served if request.path.startswith(p)), None)
         if prefix is None:
             return Reply(404, None, b"404 page not found\n")
         parts = [unquote(p) for p in request.path.removeprefix(prefix).split("/")]
@@ -137,7 +151,7 @@ class Api:
 
     def _shown(self, plural: str, body: Body) -> Body:
         group, kind = statuses.GROUPS[plural]
-        version = {"batch": "batch/v1", "": "v1"}.get(group, f"{group}/v1beta1")
+        version = _version(group)
         return {"apiVersion": version, "kind": kind, **deepcopy(body)}
 
     def _review(self, body: Body) -> Body:
@@ -153,6 +167,11 @@ class Api:
             said = f'container "main" in pod "{name}" is waiting to start'
             raise statuses.failure(400, "BadRequest", said)
         written = self.logs.get(pod["metadata"]["uid"], b"")
+        if "tailLines" in query:
+            written = b"".join(written.splitlines(keepends=True)[-int(query["tailLines"]) :])
+        if written and query.get("timestamps") == "true":
+            started = statuses_[0]["state"].get("running", {}).get("startedAt", "")
+            written = f"{started.removesuffix('Z')}.123456789Z ".encode() + written
         return Reply(200, None, written[: int(query.get("limitBytes", len(written)))])
 
     # --- lists and watches ---
@@ -190,7 +209,7 @@ class Api:
             metadata |= {"continue": written, "remainingItemCount": len(rest)}
         kind = statuses.GROUPS[plural][1]
         group = statuses.GROUPS[plural][0]
-        version = {"batch": "batch/v1", "": "v1"}.get(group, f"{group}/v1beta1")
+        version = _version(group)
         if "PartialObjectMetadataList" in request.headers.get("accept", ""):
             kind, version = "PartialObjectMetadata", "meta.k8s.io/v1"
             shown = [{"metadata": b["metadata"]} for b in shown]
@@ -245,7 +264,7 @@ class Api:
         if space is None:
             raise statuses.not_found("namespaces", namespace)
         if request.query.get("fieldValidation") == "Strict":
-            validation.decode(plural, body)
+            self._decode(plural, body)
         if plural == "jobs":
             validation.new_job(body)
         if space["metadata"].get("deletionTimestamp"):
@@ -259,8 +278,21 @@ class Api:
         for key in ("apiVersion", "kind"):
             body.pop(key, None)
         body["metadata"]["namespace"] = namespace
+        self.created(plural, body)
+        if plural == "trainjobs" and self.webhooks:
+            crds.new_trainjob(self.store, body)
+        elif plural == "trainjobs":
+            crds.fill_in(body)
+        elif plural == "jobsets":
+            crds.new_jobset(body)
         self.store.add(plural, body, defaults.job if plural == "jobs" else None)
         return self._shown(plural, body)
+
+    def _decode(self, plural: str, body: Body) -> None:
+        if plural in ("trainjobs", "jobsets"):
+            crds.decode(plural, body, self.trainer or "")
+        else:
+            validation.decode(plural, body)
 
     def _create_for_all(self, plural: str, body: Body) -> Body:
         """Create what lives in no namespace: a Node or a Namespace."""
@@ -287,7 +319,7 @@ class Api:
             raise statuses.failure(415, "UnsupportedMediaType", said)
         meta = request.body.get("metadata", {})
         if request.query.get("fieldValidation") == "Strict":
-            validation.decode(plural, request.body)
+            self._decode(plural, request.body)
         if meta.get("uid", body["metadata"]["uid"]) != body["metadata"]["uid"]:
             given, uid = meta["uid"], body["metadata"]["uid"]
             raise statuses.other_uid(plural, name, given, uid, deleting=False)
@@ -299,6 +331,9 @@ class Api:
             validation.changed_job(body, changed)
             if changed["spec"] != body["spec"]:
                 changed["metadata"]["generation"] += 1
+        elif plural in OWNERS:
+            crds.changed(self.store, plural, body, changed)
+            changed["metadata"]["generation"] += changed["spec"] != body["spec"]
         elif changed["spec"] != body["spec"]:
             raise statuses.invalid(plural, name, [("spec", "Forbidden: pod updates may not")])
         changed["metadata"]["resourceVersion"] = version
@@ -327,7 +362,7 @@ class Api:
             self.store.changed(plural, body)
             return self._shown(plural, body)
         policy = options.get("propagationPolicy", "Orphan" if plural == "jobs" else "Background")
-        if plural == "jobs" and policy != "Background":
+        if plural in OWNERS and policy != "Background":
             finalizer = "orphan" if policy == "Orphan" else "foregroundDeletion"
             self._going(plural, body, finalizer)
             return self._shown(plural, body)
@@ -365,6 +400,11 @@ class Api:
 
 def stamp_after(store: Store, seconds: float) -> str:
     return stamp(store.now() + timedelta(seconds=seconds))
+
+
+def _version(group: str) -> str:
+    known = {"batch": "batch/v1", "": "v1"}
+    return known.get(group, f"{group}/{crds.VERSIONS.get(group, 'v1beta1')}")
 
 
 def _verb(method: str, name: str) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from tests.fakes.kube import events
-from tests.fakes.kube.api import Api, Reply, Request, stamp_after
+from tests.fakes.kube.api import OWNERS, Api, Reply, Request, stamp_after
 from tests.fakes.kube.jobs import JobController, over
+from tests.fakes.kube.jobsets import JobSetController
 from tests.fakes.kube.kubelet import Interpret, Kubelets, Program, set_condition
 from tests.fakes.kube.kueue import Kueue
 from tests.fakes.kube.store import Body, Store, parse, stamp
+from tests.fakes.kube.trainer import TrainerController
 
 UNREADY_AFTER = timedelta(seconds=48)
 """How long a silent kubelet is believed, as it was measured."""
@@ -42,6 +44,8 @@ class KubeCluster:
         self.kubelets = Kubelets(self.store, self.api, interpret)
         self.jobs = JobController(self.store, self.api)
         self.kueue = Kueue(self.store, self.api)
+        self.jobsets = JobSetController(self.store, self.api)
+        self.trainer: TrainerController | None = None
         self.asleep = False
         self._silent_since: dict[str, datetime] = {}
         self._node_gone_at: dict[str, datetime] = {}
@@ -51,6 +55,13 @@ class KubeCluster:
             self.add_namespace(namespace)
         for node in nodes:
             self.add_node(node)
+
+    def install_trainer(self, release: str, *runtimes: Body) -> None:
+        """Serve Trainer's and JobSet's CRDs, and run their controllers."""
+        self.api.trainer = release
+        self.trainer = TrainerController(self.store, self.api, release)
+        for runtime in runtimes:
+            self.store.add("clustertrainingruntimes", runtime)
 
     def clock(self) -> datetime:
         return self.now
@@ -120,7 +131,9 @@ class KubeCluster:
         self.settle()
 
     def _due(self) -> list[datetime]:
-        found = [*self.jobs.due(), *self.kubelets.due(), *self.kueue.due()]
+        found = [*self.jobs.due(), *self.kubelets.due(), *self.kueue.due(), *self.jobsets.due()]
+        found += [] if self.trainer is None else self.trainer.due()
+        found += [_seen_at(jobset) for jobset in self.store.of("jobsets")]
         found += [t + UNREADY_AFTER for t in self._silent_since.values()]
         found += [t + COLLECTED_AFTER for t in self._node_gone_at.values()]
         found += [*self._remove_at.values(), *self._dies_at.values()]
@@ -136,6 +149,11 @@ class KubeCluster:
             self._nodes()
             self._schedule()
             self.kubelets.sync()
+            for trainjob in list(self.store.of("trainjobs")) if self.trainer else []:
+                assert self.trainer is not None
+                self.trainer.sync(trainjob)
+            for jobset in list(self.store.of("jobsets")):
+                self.jobsets.sync(jobset)
             for job in list(self.store.of("jobs")):
                 self.jobs.expire(job)
                 self.jobs.sync(job)
@@ -352,8 +370,9 @@ class KubeCluster:
                     pod["status"]["phase"] = "Failed"
                     self.store.changed("pods", pod)
                     self.api.delete_pod(pod, 0)
-        for job in list(self.store.of("jobs")):
-            self._finalize(job)
+        for plural in reversed(OWNERS):  # one level a turn: controllers see what has gone
+            for body in list(self.store.of(plural)):
+                self._finalize(plural, body)
         self._empty_namespaces()
         self._owners()
 
@@ -365,37 +384,47 @@ class KubeCluster:
                 continue
             for pod in self.pods(namespace=name):
                 self.api.delete_pod(pod)
-            for plural in ("jobs", "services", "events", "workloads"):
+            for plural in ("trainjobs", "jobsets", "jobs", "services", "events", "workloads"):
                 for body in list(self.store.of(plural, name)):
                     self.store.drop(plural, body)
             if not self.pods(namespace=name):
                 self.store.drop("namespaces", space)
 
-    def _finalize(self, job: Body) -> None:
-        meta = job["metadata"]
+    def _finalize(self, plural: str, body: Body) -> None:
+        """Do what a deletion that says Orphan or Foreground asks of what was made of an object.
+
+        In the foreground what blocks its owner is deleted in the foreground as well. What was
+        made a moment ago isn't seen yet, so a controller that makes it anew is never done.
+        """
+        meta, made = body["metadata"], _MADE[plural]
         finalizers = meta.get("finalizers", [])
-        left = self.store.owned("pods", meta["uid"])
+        left = self.store.owned(made, meta["uid"])
         if "orphan" in finalizers:
-            for pod in left:
-                del pod["metadata"]["ownerReferences"]
-                self.store.changed("pods", pod)
+            for one in left:
+                del one["metadata"]["ownerReferences"]
+                self.store.changed(made, one)
             finalizers.remove("orphan")
         elif "foregroundDeletion" in finalizers:
-            for pod in left:
-                self.api.delete_pod(pod)
-            if self.store.owned("pods", meta["uid"]):
+            for one in left:
+                if made == "pods":
+                    self.api.delete_pod(one)
+                elif made == "jobsets" and self.now < _seen_at(one):
+                    continue
+                elif "deletionTimestamp" not in one["metadata"]:
+                    self.api._going(made, one, "foregroundDeletion")
+            if self.store.owned(made, meta["uid"]):
                 return
             finalizers.remove("foregroundDeletion")
         else:
             return
         if not finalizers:
             del meta["finalizers"]
-        self.store.changed("jobs", job)
+        self.store.changed(plural, body)
 
     def _owners(self) -> None:
         """Delete what belongs to something that is gone."""
         there = {b["metadata"]["uid"] for b in self.store.objects.values()}
-        for plural in ("pods", "services", "workloads"):
+        for plural in ("jobsets", "jobs", "pods", "services", "workloads"):
             for body in list(self.store.of(plural)):
                 owners = body["metadata"].get("ownerReferences", [])
                 if not owners or any(o["uid"] in there for o in owners):
@@ -416,6 +445,15 @@ class KubeCluster:
             if not finalizers:
                 del pod["metadata"]["finalizers"]
             self.store.changed("pods", pod)
+
+
+_MADE = {"jobs": "pods", "jobsets": "jobs", "trainjobs": "jobsets"}
+"""What is made of an object of each kind."""
+
+
+def _seen_at(body: Body) -> datetime:
+    """When the garbage collector knows of an object."""
+    return parse(body["metadata"]["creationTimestamp"]) + timedelta(seconds=1)
 
 
 def _cpu(pod: Body) -> int:

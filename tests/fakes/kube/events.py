@@ -59,6 +59,7 @@ WARNINGS = {
     "FailedScheduling",
     "NodeNotReady",
     "PodFailurePolicy",
+    "TrainJobResourcesCreationFailed",
 }
 
 

@@ -14,6 +14,8 @@ GROUPS = {
     "nodes": ("", "Node"),
     "namespaces": ("", "Namespace"),
     "workloads": ("kueue.x-k8s.io", "Workload"),
+    "trainjobs": ("trainer.kubeflow.org", "TrainJob"),
+    "jobsets": ("jobset.x-k8s.io", "JobSet"),
 }
 
 

@@ -13,6 +13,7 @@ from dispatch.schedulers.eks.client import KubeClient, Timeouts, path
 from dispatch.schedulers.eks.objects import mapping
 from dispatch.schedulers.eks.response import Answer
 from dispatch.schedulers.eks.settings import KubeconfigAccess
+from tests.real.eks.train_world import served_release
 from tests.real.eks.world import RealWorld
 
 VARIABLE = "DISPATCH_TEST_KUBECONFIG"
@@ -39,17 +40,22 @@ def _has_ready_node(kubeconfig: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Name the stories that need a pod to run, where the cluster has no node to run it."""
+    """Name the stories that need what the cluster hasn't: a node that runs pods, or TrainJobs."""
     found = KUBECONFIG
-    if not Path(found).is_file() or _has_ready_node(found):
+    if not Path(found).is_file():
         return
-    left_out = [item for item in items if item.path.name == "test_pods.py"]
+    lacks: dict[str, str] = {}
+    if not _has_ready_node(found):
+        lacks["test_pods.py"] = "no node is ready"
+    if served_release(found) is None:
+        lacks["test_trainjobs.py"] = "no TrainJobs are served"
+    left_out = [item for item in items if item.path.name in lacks]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     assert reporter is not None
     for item in left_out:
-        reporter.write_line(f"no node is ready, so this can't be told: {item.name}")
+        reporter.write_line(f"{lacks[item.path.name]}, so this can't be told: {item.name}")
 
 
 @pytest.fixture(scope="session")

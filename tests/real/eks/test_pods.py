@@ -42,7 +42,7 @@ class Machines:
         self.scheduler = EksCluster(settings, lambda: datetime.now(UTC), client=self.client)
 
     def close(self) -> None:
-        self.scheduler.free(lambda job: False)
+        self.scheduler.free(lambda job, ended_at: False)
         self.admin.delete(path("api", "v1", "namespaces", self.namespace), {})
         self.admin.close()
         self.client.close()

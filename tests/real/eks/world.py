@@ -72,13 +72,13 @@ class RealWorld:
 
     def close(self) -> None:
         """Leave nothing behind: neither pods that a finalizer keeps, nor the Node."""
-        self._scheduler.free(lambda job: False)
+        self._scheduler.free(lambda job, ended_at: False)
         self._admin.delete(path("api", "v1", "namespaces", self.namespace), {})
         self.kubelet.lost = False
         deadline = time.monotonic() + PATIENCE_S
         while self.kubelet.pods() and time.monotonic() < deadline:
             self.kubelet.step()
-            self._scheduler.free(lambda job: False)
+            self._scheduler.free(lambda job, ended_at: False)
             time.sleep(POLL_S)
         self.kubelet.remove()
         for client in self._clients:

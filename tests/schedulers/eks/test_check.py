@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dispatch.schedulers.eks.check import RIGHTS
+from dispatch.schedulers.eks.check import RIGHTS, TRAINER_RIGHTS
 from tests.fakes.kube import api
 from tests.schedulers.eks.world import NAMESPACE, EksWorld
 
@@ -85,6 +85,7 @@ def granted() -> dict[str, set[tuple[str, str, str]]]:
 def test_the_roles_grant_what_is_checked_and_nothing_else() -> None:
     roles = granted()
     assert roles["dispatch-supervisor"] == set(RIGHTS)
+    assert roles["dispatch-supervisor-trainer"] == set(TRAINER_RIGHTS)
     assert roles["dispatch-supervisor-cluster"] == {
         ("", "nodes", "get"),
         ("", "namespaces", "get"),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from dispatch.errors import CallUnknown, SchedulerUnavailable
 from dispatch.schedulers.eks.client import Endpoint, KubeClient, NoAnswer, NotSent, Timeouts
@@ -143,24 +142,7 @@ def test_a_failing_sign_in_sends_nothing(world: EksWorld) -> None:
 
 
 def test_a_kubeconfig_leads_to_its_cluster(world: EksWorld, tmp_path: Path) -> None:
-    authority = tmp_path / "ca.pem"
-    authority.write_text(world.server.ca_pem)
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [
-            {
-                "name": "c",
-                "cluster": {"server": world.server.host, "certificate-authority": str(authority)},
-            }
-        ],
-        "users": [{"name": "u", "user": {"token": "good"}}],
-    }
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    client = KubeClient(KubeconfigAccess(path=str(path)), SHORT)
+    client = KubeClient(KubeconfigAccess(path=world.kubeconfig(tmp_path)), SHORT)
     assert client.get(NODES).ok
     with world.server.faults(lambda request: Fault.HANG), pytest.raises(NoAnswer):
         client.get(NODES)

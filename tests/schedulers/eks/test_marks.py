@@ -9,7 +9,7 @@ from dispatch.schedulers.eks.objects import counted
 from dispatch.schedulers.eks.words import read_message
 
 
-@pytest.mark.parametrize("written", ["", "-1", "²", "١", "1" * 5_000, "1e3", " 1", "9999999"])
+@pytest.mark.parametrize("written", ["", "-1", "²", "\u0661", "1" * 5_000, "1e3", " 1", "9999999"])
 def test_what_is_no_count_counts_as_none(written: str) -> None:
     assert counted(written) == 0
 

@@ -792,11 +792,11 @@ def test_pods_of_jobs_without_a_record_are_let_go_of_and_others_kept(
 ) -> None:
     kept, _ = play.end(Work.FAIL)
     settled, _ = play.end(Work.FAIL, job="jobsettled0001")
-    assert world.scheduler.free(lambda job: job == JOB) == 1
+    assert world.scheduler.free(lambda job, ended_at: job == JOB) == 1
     assert EVIDENCE in world.pods(kept.ref)[0]["metadata"]["finalizers"]
     assert "finalizers" not in world.pods(settled.ref)[0]["metadata"]
     # When Dispatch is gone for good, nothing is wanted any more.
-    assert world.scheduler.free(lambda job: False) == 1
+    assert world.scheduler.free(lambda job, ended_at: False) == 1
     assert "finalizers" not in world.pods(kept.ref)[0]["metadata"]
 
 

@@ -41,14 +41,16 @@ class Supervised:
         )
         self.job_id = ""
 
-    def submit(self, work: Work, **changes: Any) -> None:
+    def submit(self, work: Work, *, key: str = "one", **changes: Any) -> str:
         wanted = Submit(
-            idempotency_key="one",
+            idempotency_key=key,
             spec=self.world.spec(work, **changes),
             plan=PLAN,
             declarations=self.world.scheduler.declare(),
         )
-        self.job_id = self.operator.submit(wanted, by="iam:ann").job_id
+        submitted = self.operator.submit(wanted, by="iam:ann").job_id
+        self.job_id = self.job_id or submitted
+        return submitted
 
     def intend(self, kind: IntentKind) -> None:
         intent_id = f"i{next(self.numbers)}"

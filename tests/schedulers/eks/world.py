@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from dispatch.record.header import Spec
 from dispatch.schedulers.eks.client import Endpoint, KubeClient, Timeouts
@@ -110,6 +112,23 @@ class EksWorld:
         client = KubeClient(Bearer(self.server, tokens), Timeouts(2, total_s))
         self._clients.append(client)
         return EksCluster(self.settings, self.kube.clock, client=client, pause=self.kube.advance)
+
+    def kubeconfig(self, folder: Path) -> str:
+        """Write a kubeconfig that leads to the fake."""
+        authority = folder / "ca.pem"
+        authority.write_text(self.server.ca_pem)
+        server = {"server": self.server.host, "certificate-authority": str(authority)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "here",
+            "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": server}],
+            "users": [{"name": "u", "user": {"token": "good"}}],
+        }
+        path = folder / "kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return str(path)
 
     def spec(self, work: Work, **changes: Any) -> Spec:
         given: dict[str, Any] = {"name": "work", "image": "work:1", **_WORK[work]}

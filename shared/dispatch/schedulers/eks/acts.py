@@ -6,46 +6,45 @@ so the object is read and the change decided anew; silence is never answered by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 from dispatch.errors import CallRefused, CallUnknown, HitOther
-from dispatch.record.names import Cause
-from dispatch.schedulers.eks.client import KubeClient, NoAnswer, NotSent, core, jobs
+from dispatch.record.names import Cause, ObjectState
+from dispatch.schedulers.eks import changes
+from dispatch.schedulers.eks.changes import Change
+from dispatch.schedulers.eks.client import KubeClient, NoAnswer, NoEvidence, NotSent, core
+from dispatch.schedulers.eks.judge import read_object
 from dispatch.schedulers.eks.lint import lint
-from dispatch.schedulers.eks.look import Look, NoEvidence
-from dispatch.schedulers.eks.manifest import (
-    job_manifest,
-    needs_service,
-    queue_of,
-    service_manifest,
-)
+from dispatch.schedulers.eks.look import Look
+from dispatch.schedulers.eks.manifest import queue_of, service_manifest
 from dispatch.schedulers.eks.marks import (
-    OUR_SUSPENSION,
-    RESTARTS,
+    JOBS,
     STOPPED_AT,
+    TRAINJOBS,
     Identity,
-    counted,
     object_name,
     read_ref,
     read_tag,
     timestamp,
 )
 from dispatch.schedulers.eks.objects import Job, Unreadable, mapping, read_meta
-from dispatch.schedulers.eks.ranks import restarts_of
-from dispatch.schedulers.eks.response import Answer, AnswerClass, read_refusal
+from dispatch.schedulers.eks.ranks import Reading, restarts_in
+from dispatch.schedulers.eks.response import Answer, AnswerClass, Gathered, read_refusal
+from dispatch.schedulers.eks.runs import runs_of
 from dispatch.schedulers.eks.settings import EksSettings, Team
+from dispatch.schedulers.eks.shapes import Shape, Top, shape_at, shape_of
+from dispatch.schedulers.eks.train_manifest import labels_pods
+from dispatch.schedulers.eks.train_objects import INITIALIZERS, TrainJob
+from dispatch.schedulers.eks.verdict import stopped_at
 from dispatch.schedulers.scheduler import Started, StartOrder, StartRefused, Tag, Target
 
 CONFLICTS = 8
+DISOBEYED_S = 60
+"""How long, over the grace of its pods, a TrainJob may take to follow its suspension."""
 POLL_S = 0.25
-REQUEUE = "requeue"
 _CREATE = {"fieldManager": "dispatch", "fieldValidation": "Strict"}
-
-Patch = dict[str, Any]
-Change = Callable[[Job], Patch | None]
 
 
 class Acts:
@@ -76,32 +75,53 @@ class Acts:
         found = lint(order.spec, self._settings)
         if found:
             return StartRefused(Cause.INVALID_SPEC, "; ".join(found))
-        queued = queue_of(order.spec, self._settings) is not None
-        if queued and needs_service(order.spec):
+        shape, queued = shape_of(order.spec), queue_of(order.spec, self._settings) is not None
+        too_long = shape.refuses(order.tag, order.spec)
+        if too_long is not None:
+            return StartRefused(Cause.INVALID_SPEC, too_long)
+        if queued and shape.names_ranks(order.spec):
             # Kueue may admit at any time, so the ranks' names must be there before the Job.
             refused = self._create_service(order.tag, team.namespace, None)
             if refused is not None:
                 return StartRefused(Cause.START_REFUSED, refused)
-        manifest = job_manifest(order, team, self._settings)
-        send = partial(self._client.post, jobs(team.namespace), manifest, _CREATE)
+        manifest = shape.manifest(order, team, self._settings)
+        send = partial(self._client.post, shape.where(team.namespace), manifest, _CREATE)
         answer = self._sent(order.tag, send)
-        if answer.ok:
-            return self._created(order.tag, answer)
-        return self._not_created(order.tag, team, answer)
+        if not answer.ok:
+            return self._not_created(order.tag, team, shape, answer)
+        started = self._created(order.tag, shape, answer)
+        if queued and shape.plural == TRAINJOBS and labels_pods(self._settings):
+            self._name_on_pods(started, order.tag)
+        return started
 
-    def _created(self, tag: Tag, answer: Answer) -> Started:
+    def _created(self, tag: Tag, shape: Shape, answer: Answer) -> Started:
         try:
-            meta = read_meta(mapping(answer.body, "Job"))
+            meta = read_meta(mapping(answer.body, shape.kind))
         except Unreadable as error:
             raise _unknown(tag, f"the reply can't be read: {error}") from error
         if not meta.uid:
             raise _unknown(tag, "the reply names no uid")
-        return Started(Identity(meta.namespace, meta.name, meta.uid).ref)
+        return Started(Identity(meta.namespace, meta.name, meta.uid, shape.plural).ref)
 
-    def _not_created(self, tag: Tag, team: Team, answer: Answer) -> Started | StartRefused:
+    def _name_on_pods(self, started: Started, tag: Tag) -> None:
+        """Write a queued TrainJob's uid on its future pods, where Kueue isn't quicker.
+
+        A release does so where the gate is ours. Without it, pods that outlive their TrainJob
+        are met as another object of the same attempt.
+        """
+        target = Target(started.ref, tag)
+        identity = _identity(target)
+        try:
+            self._changed(target, identity, changes.name_on_pods(tag), tries=2)
+        except (CallRefused, CallUnknown, HitOther):
+            return  # it has started, whatever became of this
+
+    def _not_created(
+        self, tag: Tag, team: Team, shape: Shape, answer: Answer
+    ) -> Started | StartRefused:
         refusal = read_refusal(answer.status, answer.body)
         if refusal.name_taken and not refusal.going:
-            return self._holder(tag, team)
+            return self._holder(tag, team, shape)
         match refusal.kind:
             case AnswerClass.REFUSED:
                 return StartRefused(refusal.cause or Cause.START_REFUSED, refusal.message)
@@ -110,20 +130,20 @@ class Acts:
             case _:
                 raise _unknown(tag, f"{refusal.code} {refusal.message}")
 
-    def _holder(self, tag: Tag, team: Team) -> Started | StartRefused:
+    def _holder(self, tag: Tag, team: Team, shape: Shape) -> Started | StartRefused:
         """Return the object that has the name, if it is this very attempt's."""
         name = object_name(tag)
         try:
-            job = self._look.job(team.namespace, name)
+            top = self._look.top(shape, team.namespace, name)
         except (NoEvidence, Unreadable) as error:
             raise _unknown(tag, f"the name {name} is taken: {error}") from error
-        if job is None:
+        if top is None:
             return StartRefused(Cause.NAME_TAKEN, f"{name} was just let go of")
-        if read_tag(job.meta) != tag:
+        if read_tag(top.meta) != tag:
             return StartRefused(Cause.NAME_TAKEN, f"{name} belongs to another object")
-        if job.meta.deleted is not None:
+        if top.meta.deleted is not None:
             return StartRefused(Cause.NAME_TAKEN, f"{name} is being deleted")
-        identity = Identity(job.meta.namespace, job.meta.name, job.meta.uid)
+        identity = Identity(top.meta.namespace, top.meta.name, top.meta.uid, shape.plural)
         return Started(identity.ref, (f"{name} was there already",))
 
     def _create_service(self, tag: Tag, namespace: str, uid: str | None) -> str | None:
@@ -143,30 +163,63 @@ class Acts:
     # --- stop ---
 
     def stop(self, target: Target) -> None:
-        """Delete in the foreground, guarded by the uid; its pods' end is seen by a Find."""
+        """Delete it with all that was made of it, guarded by the uid; a Find sees the pods' end."""
         identity = _identity(target)
-        job = self._read(target, identity)
-        if job is None:
+        top = self._read(target, identity)
+        if top is None:
             self._stop_pods(target, identity)
             return
-        if job.finished is not None:
+        if isinstance(top, TrainJob):
+            self._stop_trainjob(target, identity, top)
             return
-        self._mark(target, identity, job)
-        if job.meta.deleted is None:
-            self._delete(target, jobs(identity.namespace, identity.name), identity.uid)
-        elif "orphan" in job.meta.finalizers:
+        if top.finished is not None:
+            return
+        self._mark(target, identity, top, {})
+        if top.meta.deleted is None:
+            self._delete(target, identity)
+        elif "orphan" in top.meta.finalizers:
             self._stop_pods(target, identity)
 
-    def _mark(self, target: Target, identity: Identity, job: Job) -> None:
+    def _stop_trainjob(self, target: Target, identity: Identity, top: TrainJob) -> None:
+        """Stop a TrainJob, and whatever Trainer would make of it again.
+
+        Where the gate is ours it is suspended by the patch that marks it, and deleted once none
+        of its pods lives, or none obeys: as long as it is there, it tells of what was made of it.
+        Kueue would resume it, so there it is deleted at once. A deletion in the foreground, which
+        Trainer works against, becomes one in the background.
+        """
+        reading = self._reading(target, identity)
+        ended = reading.state in (ObjectState.SUCCEEDED, ObjectState.FAILED)
+        if ended and (top.finished is not None or top.suspended):
+            return
+        gated, patch = self._settings.kueue_queue is None, changes.Patch()
+        if gated and not top.suspended:
+            patch["spec"] = {"suspend": True}
+        if "foregroundDeletion" in top.meta.finalizers:
+            kept = [f for f in top.meta.finalizers if f != "foregroundDeletion"]
+            patch["metadata"] = {"finalizers": kept or None}
+        since = stopped_at(top.meta)
+        self._mark(target, identity, top, patch)
+        bound = timedelta(seconds=self._settings.grace_s + DISOBEYED_S)
+        late = since is not None and self._clock() - since > bound
+        if top.meta.deleted is None and (not gated or late or reading.held):
+            self._stop_pods(target, identity, mark_only=True)
+            self._delete(target, identity)
+
+    def _mark(self, target: Target, identity: Identity, top: Top, extra: changes.Patch) -> None:
         """Write on the object that Dispatch ends it; like the deletion, guarded by the uid."""
-        if STOPPED_AT in job.meta.annotations:
+        metadata: changes.Patch = {**extra.get("metadata", {})}
+        if STOPPED_AT not in top.meta.annotations:
+            metadata["annotations"] = {STOPPED_AT: timestamp(self._clock())}
+        patch = {**extra, "metadata": metadata} if metadata else extra
+        if not patch:
             return
-        mark = {"annotations": {STOPPED_AT: timestamp(self._clock())}, "uid": identity.uid}
-        where = jobs(identity.namespace, identity.name)
-        self._answered(target, partial(self._client.patch, where, {"metadata": mark}))
+        patch["metadata"] = {**metadata, "uid": identity.uid}
+        where = shape_at(identity).where(identity.namespace, identity.name)
+        self._answered(target, partial(self._client.patch, where, patch))
 
-    def _stop_pods(self, target: Target, identity: Identity) -> None:
-        """Delete the pods that a deleted Job left alive."""
+    def _stop_pods(self, target: Target, identity: Identity, *, mark_only: bool = False) -> None:
+        """Delete the pods that are left alive, or mark them where another deletion takes them."""
         try:
             left = self._look.gather_one(identity, target.tag).pods.get(identity.uid, [])
         except (NoEvidence, Unreadable) as error:
@@ -177,15 +230,15 @@ class Acts:
             where = core(identity.namespace, "pods", pod.meta.name)
             mark = {"annotations": {STOPPED_AT: timestamp(self._clock())}, "uid": pod.meta.uid}
             self._answered(target, partial(self._client.patch, where, {"metadata": mark}))
-            self._delete(target, where, pod.meta.uid)
+            if mark_only:
+                continue
+            options = changes.deletion("Foreground", pod.meta.uid)
+            self._answered(target, partial(self._client.delete, where, options))
 
-    def _delete(self, target: Target, where: str, uid: str) -> None:
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "propagationPolicy": "Foreground",
-            "preconditions": {"uid": uid},
-        }
+    def _delete(self, target: Target, identity: Identity) -> None:
+        shape = shape_at(identity)
+        where = shape.where(identity.namespace, identity.name)
+        options = changes.deletion(shape.propagation, identity.uid)
         self._answered(target, partial(self._client.delete, where, options))
 
     def _answered(self, target: Target, send: Callable[[], Answer]) -> None:
@@ -202,40 +255,82 @@ class Acts:
 
     def hold(self, target: Target) -> None:
         """Suspend; held is what a Find sees once no pod of it is left alive."""
-        self._changed(target, _identity(target), _holds(target.tag))
+        identity = _identity(target)
+        before = self._before(target, identity)
+        self._changed(target, identity, changes.hold(target.tag, part_done=before.part_done))
 
     def release(self, target: Target) -> None:
         """Resume what Dispatch suspended, the ranks' names before it."""
         identity = _identity(target)
-        job = self._existing(target, identity)
-        if job.completions > 1 and job.suspended:
+        shape, top = shape_at(identity), self._existing(target, identity)
+        if isinstance(top, Job) and top.completions > 1 and top.suspended:
             refused = self._create_service(target.tag, identity.namespace, identity.uid)
             if refused is not None:
                 raise CallRefused(refused, job=target.tag.job)
-        self._changed(target, identity, _releases(target.tag))
+        restarts = self._restarts(target, identity, top)
+        self._changed(target, identity, changes.release(shape, target.tag, restarts))
 
     def requeue(self, target: Target) -> None:
         """Suspend, wait until that is seen, and resume with one more restart counted.
 
-        The replacement policy keeps the new pods waiting until the old ones are gone. What is cut
-        short in between stays suspended: nothing runs, and the call lapses by its deadline.
+        A Job's replacement policy keeps the new pods waiting until the old ones are gone; of a
+        TrainJob the pods must be gone before. What is cut short in between stays suspended:
+        nothing runs, and the call lapses by its deadline.
         """
         identity = _identity(target)
-        self._changed(target, identity, _suspends_for_requeue(target))
+        shape, before = shape_at(identity), self._before(target, identity)
+        self._changed(target, identity, changes.suspend_for_requeue(target, before))
         until = self._clock() + timedelta(seconds=self._settings.requeue_wait_s)
         for _ in range(1 + int(self._settings.requeue_wait_s / POLL_S)):
-            job = self._existing(target, identity)
+            top = self._existing(target, identity)
             if self._clock() >= until:
                 break  # a process that stood still meanwhile must not resume it after its bound
-            if job.condition("Suspended") is not None and job.started is None:
-                self._changed(target, identity, _resumes_counted(target))
+            if self._stands_still(target, identity, top):
+                self._changed(target, identity, changes.resume_counted(shape, target, before.ours))
                 return
             self._pause(POLL_S)
         raise _unknown(target.tag, "it is suspended, and that wasn't seen in time to resume it")
 
+    def _stands_still(self, target: Target, identity: Identity, top: Top) -> bool:
+        """Return whether a suspension has come through to where a resume runs a new run whole."""
+        if isinstance(top, Job):
+            return top.condition("Suspended") is not None and top.started is None
+        return top.condition("Suspended") is not None and self._reading(target, identity).held
+
+    def _restarts(self, target: Target, identity: Identity, top: Top) -> int:
+        """Return how often it was started again: others count a TrainJob's restarts, too."""
+        if isinstance(top, Job):
+            return restarts_in(top.meta)
+        return self._reading(target, identity).restarts
+
+    def _before(self, target: Target, identity: Identity) -> changes.Before:
+        """Return what must be known before a run is ended; a Job tells it itself."""
+        if identity.plural == JOBS:
+            return changes.Before(target.restarts, target.restarts)
+        evidence = self._gathered(target, identity).evidence(identity.uid)
+        reading = read_object(evidence)
+        if evidence.train is None or evidence.top is None:
+            return changes.Before(target.restarts, target.restarts)
+        present = runs_of(evidence.train, evidence.pods or ()).present
+        return changes.Before(
+            ours=restarts_in(evidence.top),
+            restarts=reading.restarts,
+            runs=any(not p.over for p in present),
+            part_done=any(p.over and p.rank[0] not in INITIALIZERS for p in present),
+        )
+
     # --- reading and changing ---
 
-    def _read(self, target: Target, identity: Identity) -> Job | None:
+    def _gathered(self, target: Target, identity: Identity) -> Gathered:
+        try:
+            return self._look.gather_one(identity, target.tag)
+        except (NoEvidence, Unreadable) as error:
+            raise _unknown(target.tag, str(error)) from error
+
+    def _reading(self, target: Target, identity: Identity) -> Reading:
+        return read_object(self._gathered(target, identity).evidence(identity.uid))
+
+    def _read(self, target: Target, identity: Identity) -> Top | None:
         """Return the object, None where it is gone or another has its name.
 
         Raises:
@@ -243,30 +338,32 @@ class Acts:
             CallUnknown: It can't be read.
         """
         try:
-            job = self._look.job(identity.namespace, identity.name)
+            top = self._look.top(shape_at(identity), identity.namespace, identity.name)
         except (NoEvidence, Unreadable) as error:
             raise _unknown(target.tag, str(error)) from error
-        if job is None or job.meta.uid != identity.uid:
+        if top is None or top.meta.uid != identity.uid:
             return None
-        if read_tag(job.meta) != target.tag:
+        if read_tag(top.meta) != target.tag:
             raise HitOther(f"{target.ref} carries another tag", job=target.tag.job)
-        return job
+        return top
 
-    def _existing(self, target: Target, identity: Identity) -> Job:
-        job = self._read(target, identity)
-        if job is None:
+    def _existing(self, target: Target, identity: Identity) -> Top:
+        top = self._read(target, identity)
+        if top is None:
             raise CallRefused(f"{target.ref} isn't there", job=target.tag.job)
-        return job
+        return top
 
-    def _changed(self, target: Target, identity: Identity, change: Change) -> None:
+    def _changed(
+        self, target: Target, identity: Identity, change: Change, *, tries: int = CONFLICTS
+    ) -> None:
         """Read, decide, and patch the very version that was read."""
-        for _ in range(CONFLICTS):
-            job = self._existing(target, identity)
-            patch = change(job)
+        where = shape_at(identity).where(identity.namespace, identity.name)
+        for _ in range(tries):
+            top = self._existing(target, identity)
+            patch = change(top)
             if patch is None:
                 return
-            where = jobs(identity.namespace, identity.name)
-            send = partial(self._client.patch, where, _guarded(patch, job))
+            send = partial(self._client.patch, where, changes.guarded(patch, top))
             answer = self._sent(target.tag, send)
             if answer.ok:
                 return
@@ -288,12 +385,6 @@ def _identity(target: Target) -> Identity:
     return identity
 
 
-def _guarded(patch: Patch, job: Job) -> Patch:
-    metadata = {**patch.get("metadata", {})}
-    metadata |= {"resourceVersion": job.meta.version, "uid": job.meta.uid}
-    return {**patch, "metadata": metadata}
-
-
 def _unknown(tag: Tag, why: str) -> CallUnknown:
     return CallUnknown(f"attempt {tag.n}.{tag.a}: {why}", job=tag.job)
 
@@ -304,78 +395,3 @@ def _refused_or_unknown(tag: Tag, answer: Answer) -> CallRefused | CallUnknown:
     if refusal.kind in (AnswerClass.REFUSED, AnswerClass.NOT_KNOWN):
         return CallRefused(said, job=tag.job)
     return CallUnknown(said, job=tag.job)
-
-
-def _must_be_whole(job: Job, tag: Tag) -> None:
-    """Refuse what can't run again as a whole: Kubernetes keeps what some ranks have done."""
-    if job.finished is not None or job.meta.deleted is not None:
-        raise CallRefused(f"attempt {tag.n}.{tag.a} has ended", job=tag.job)
-    if job.succeeded or job.failed:
-        said = f"attempt {tag.n}.{tag.a}: some of its ranks have ended already"
-        raise CallRefused(said, job=tag.job)
-
-
-def _suspend(why: str) -> Patch:
-    return {"metadata": {"annotations": {OUR_SUSPENSION: why}}, "spec": {"suspend": True}}
-
-
-def _holds(tag: Tag) -> Change:
-    def change(job: Job) -> Patch | None:
-        _must_be_whole(job, tag)
-        return None if job.suspended else _suspend("hold")
-
-    return change
-
-
-def _releases(tag: Tag) -> Change:
-    def change(job: Job) -> Patch | None:
-        if job.finished is not None or job.meta.deleted is not None:
-            raise CallRefused(f"attempt {tag.n}.{tag.a} has ended", job=tag.job)
-        if not job.suspended:
-            return None
-        why = job.meta.annotations.get(OUR_SUSPENSION)
-        if why is None:
-            said = f"attempt {tag.n}.{tag.a} was suspended by somebody else"
-            raise CallRefused(said, job=tag.job)
-        return _resume(tag, restarts_of(job) + 1) if why == REQUEUE else _resume(tag, None)
-
-    return change
-
-
-def _suspends_for_requeue(target: Target) -> Change:
-    tag = target.tag
-
-    def change(job: Job) -> Patch | None:
-        _must_be_whole(job, tag)
-        if restarts_of(job) != target.restarts:
-            said = f"it was started again {restarts_of(job)} times, not {target.restarts}"
-            raise CallRefused(said, job=tag.job)
-        if job.suspended or not job.active:
-            raise CallRefused(f"attempt {tag.n}.{tag.a} isn't running", job=tag.job)
-        return _suspend(REQUEUE)
-
-    return change
-
-
-def _resumes_counted(target: Target) -> Change:
-    def change(job: Job) -> Patch | None:
-        ours = job.meta.annotations.get(OUR_SUSPENSION) == REQUEUE
-        if not job.suspended or not ours or restarts_of(job) != target.restarts:
-            raise CallRefused("somebody else changed it meanwhile", job=target.tag.job)
-        return _resume(target.tag, target.restarts + 1)
-
-    return change
-
-
-def _resume(tag: Tag, restarts: int | None) -> Patch:
-    """Return the patch that resumes; counted, the new pods know in which run they are."""
-    annotations: Mapping[str, str | None] = {OUR_SUSPENSION: None}
-    if restarts is None:
-        return {"metadata": {"annotations": annotations}, "spec": {"suspend": False}}
-    return {
-        "metadata": {"annotations": {**annotations, RESTARTS: str(restarts)}},
-        "spec": {
-            "suspend": False,
-            "template": {"metadata": {"annotations": counted(restarts, tag)}},
-        },
-    }

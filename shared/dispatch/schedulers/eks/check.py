@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-from dispatch.schedulers.eks.client import KubeClient, NoAnswer, NotSent, path
-from dispatch.schedulers.eks.look import WORKLOADS, Look, NoEvidence
+from dispatch.schedulers.eks.client import KubeClient, NoAnswer, NoEvidence, NotSent, path
+from dispatch.schedulers.eks.look import WORKLOADS, Look
 from dispatch.schedulers.eks.objects import Unreadable, mapping, text
 from dispatch.schedulers.eks.response import read_refusal
 from dispatch.schedulers.eks.settings import EksSettings
+from dispatch.schedulers.eks.train_check import trainer_lines
 from dispatch.schedulers.scheduler import CheckLine
 
 OLDEST, NEWEST = (1, 33), (1, 37)
@@ -20,8 +21,9 @@ _REVIEW = path("apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 Right = tuple[str, str, str]
 """An API group, a resource and a verb."""
 
+_TOP_VERBS = ("get", "list", "create", "patch", "delete")
 RIGHTS: tuple[Right, ...] = (
-    *(("batch", "jobs", verb) for verb in ("get", "list", "create", "patch", "delete")),
+    *(("batch", "jobs", verb) for verb in _TOP_VERBS),
     *(("", "pods", verb) for verb in ("get", "list", "patch", "delete")),
     ("", "pods/log", "get"),
     ("", "events", "list"),
@@ -29,6 +31,10 @@ RIGHTS: tuple[Right, ...] = (
 )
 """What supervision needs in each namespace; `infra/eks/rbac.yaml` grants the same."""
 
+TRAINER_RIGHTS: tuple[Right, ...] = (
+    *(("trainer.kubeflow.org", "trainjobs", verb) for verb in _TOP_VERBS),
+    *(("jobset.x-k8s.io", "jobsets", verb) for verb in ("list", "patch")),
+)
 KUEUE_RIGHTS: tuple[Right, ...] = (("kueue.x-k8s.io", "workloads", "list"),)
 
 
@@ -58,6 +64,8 @@ class Check:
         found.append(self._cluster_right("nodes"))
         if self._settings.kueue_queue is not None:
             found.append(self._kueue())
+        if self._settings.trainer is not None:
+            found += trainer_lines(self._look, self._settings.trainer)
         return found
 
     def _reach(self) -> list[CheckLine]:
@@ -103,6 +111,7 @@ class Check:
 
     def _rights(self, namespace: str) -> Iterator[CheckLine]:
         rights = RIGHTS + (KUEUE_RIGHTS if self._settings.kueue_queue is not None else ())
+        rights += TRAINER_RIGHTS if self._settings.trainer is not None else ()
         missing = [right for right in rights if self._may(namespace, right) is not None]
         for group, resource, verb in missing:
             said = f"{verb} {resource}.{group}".rstrip(".")

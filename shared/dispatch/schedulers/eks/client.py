@@ -29,6 +29,10 @@ class NoAnswer(Exception):
     """The request left, and no whole answer came; it may take effect."""
 
 
+class NoEvidence(Exception):
+    """A question got no answer that it could be believed by; nothing follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where an API server is, and by which authority it is known.

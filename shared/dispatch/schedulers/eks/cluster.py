@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -12,24 +13,25 @@ from dispatch.record.header import Declarations, Spec
 from dispatch.record.names import Capability
 from dispatch.schedulers.eks.acts import Acts
 from dispatch.schedulers.eks.check import Check
-from dispatch.schedulers.eks.client import KubeClient, NoAnswer, NotSent, Timeouts, core
+from dispatch.schedulers.eks.client import KubeClient, NoAnswer, NoEvidence, NotSent, Timeouts, core
 from dispatch.schedulers.eks.keeping import Keeping
 from dispatch.schedulers.eks.lint import lint
-from dispatch.schedulers.eks.look import Look, NoEvidence
+from dispatch.schedulers.eks.look import Look
 from dispatch.schedulers.eks.marks import read_ref
-from dispatch.schedulers.eks.objects import MAIN, Pod, Unreadable
-from dispatch.schedulers.eks.ranks import newest_ranks
+from dispatch.schedulers.eks.objects import Pod, Unreadable
+from dispatch.schedulers.eks.ranks import first_rank
 from dispatch.schedulers.eks.response import Answer, read_refusal
+from dispatch.schedulers.eks.runs import runs_of
 from dispatch.schedulers.eks.settings import EksAccess, EksSettings
 from dispatch.schedulers.eks.signin import EksSignIn
 from dispatch.schedulers.scheduler import (
     CheckLine,
     LookedUp,
     Output,
+    Sent,
     Started,
     StartOrder,
     StartRefused,
-    Tag,
     Target,
 )
 
@@ -98,7 +100,7 @@ class EksCluster:
         self._must(Capability.REQUEUE_LIVE)
         self._acts.requeue(target)
 
-    def lookup(self, targets: Sequence[Target], attempts: Sequence[Tag]) -> LookedUp:
+    def lookup(self, targets: Sequence[Target], attempts: Sequence[Sent]) -> LookedUp:
         """Refuse: Kubernetes keeps no accounts.
 
         Raises:
@@ -118,7 +120,7 @@ class EksCluster:
         if pod is None:
             return Output("", offset, ended=False)
         where = core(pod.meta.namespace, "pods", pod.meta.name, "log")
-        query = {"container": MAIN, "limitBytes": str(offset + limit + 1)}
+        query = {"container": pod.container, "limitBytes": str(offset + limit + 1)}
         try:
             answer = self._client.get(where, query, accept="*/*")
         except (NotSent, NoAnswer) as error:
@@ -127,16 +129,27 @@ class EksCluster:
             raise SchedulerUnavailable(_said(answer), job=target.tag.job)
         return _piece(answer.raw[offset:], offset, limit, ended=pod.over)
 
+    def written_at(self, target: Target) -> datetime | None:
+        """Return when the first rank last wrote, as `TellsProgress.written_at` promises."""
+        pod = self._first_rank(target)
+        if pod is None:
+            return None
+        where = core(pod.meta.namespace, "pods", pod.meta.name, "log")
+        query = {"container": pod.container, "tailLines": "1", "timestamps": "true"}
+        try:
+            answer = self._client.get(where, query, accept="*/*")
+        except (NotSent, NoAnswer) as error:
+            raise SchedulerUnavailable(str(error), job=target.tag.job) from error
+        if not answer.ok:
+            raise SchedulerUnavailable(_said(answer), job=target.tag.job)
+        return _stamp(answer.raw)
+
     def acknowledge(self, targets: Sequence[Target]) -> None:
         """Let go of evidence that was committed, as `KeepsEvidence.acknowledge` promises."""
         self._keeping.acknowledge(targets)
 
-    def free(self, keep: Callable[[str], bool]) -> int:
-        """Let go of the evidence of jobs that nobody keeps a record of; return of how many pods.
-
-        Raises:
-            CallUnknown: Some are left; ask again later.
-        """
+    def free(self, keep: Callable[[str, datetime | None], bool]) -> int:
+        """Let go of what nobody records any more, as `KeepsEvidence.free` promises."""
         return self._keeping.free(keep)
 
     def _must(self, capability: Capability) -> None:
@@ -152,16 +165,29 @@ class EksCluster:
             gathered = self._look.gather_one(identity, target.tag)
         except (NoEvidence, Unreadable) as error:
             raise SchedulerUnavailable(str(error), job=target.tag.job) from error
-        pods = gathered.pods.get(identity.uid, [])
-        if not pods and identity.uid not in gathered.jobs:
+        evidence = gathered.evidence(identity.uid)
+        if not evidence.pods and evidence.top is None:
             raise SchedulerUnavailable(f"{target.ref} isn't there", job=target.tag.job)
-        ranks = newest_ranks(pods)
-        return ranks[0] if ranks and ranks[0].phase != "Pending" else None
+        pods = evidence.pods or ()
+        if evidence.train is not None:
+            pods = runs_of(evidence.train, pods).present or pods
+        first = first_rank(pods)
+        return first if first is not None and first.phase != "Pending" else None
 
 
 def _said(answer: Answer) -> str:
     refusal = read_refusal(answer.status, answer.body)
     return f"{refusal.code} {refusal.message}"
+
+
+def _stamp(line: bytes) -> datetime | None:
+    """Return when a log's line was written, which the server put in front of it."""
+    written = line.partition(b" ")[0].decode(errors="replace")
+    try:
+        # Nanoseconds are more than a time keeps.
+        return datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", written))
+    except ValueError:
+        return None
 
 
 def _piece(rest: bytes, offset: int, limit: int, *, ended: bool) -> Output:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dispatch.record.names import Cause, ObjectState
+from dispatch.schedulers.eks.around import Event, read_event, read_node, read_workload
+from dispatch.schedulers.eks.judge import read_object
 from dispatch.schedulers.eks.marks import read_tag
 from dispatch.schedulers.eks.objects import (
-    Event,
     Job,
     JsonMap,
     Meta,
@@ -21,13 +22,8 @@ from dispatch.schedulers.eks.objects import (
     Unreadable,
     items,
     mapping,
-    read_conditions,
-    read_event,
     read_job,
-    read_meta,
-    read_node,
     read_pod,
-    read_workload,
     sequence,
     text,
 )
@@ -35,7 +31,12 @@ from dispatch.schedulers.eks.ranks import Reading, newest_ranks
 from dispatch.schedulers.eks.response import AnswerClass, read_refusal
 from dispatch.schedulers.eks.states import PodReading, Situation, read
 from dispatch.schedulers.eks.told import Explanation, read_events
-from dispatch.schedulers.eks.verdict import Evidence, read_object
+from dispatch.schedulers.eks.train_document import (
+    read_train_document,
+    train_evidence,
+    train_name,
+)
+from dispatch.schedulers.eks.verdict import Evidence
 
 __all__ = ["Explanation", "explain"]
 
@@ -70,11 +71,17 @@ def _explain(document: object) -> Explanation:
         return _status(document)
     if "object" in document and isinstance(document.get("type"), str):
         return _stream([document])
-    if isinstance(document.get("job"), dict) or isinstance(document.get("pods"), list | dict):
+    if any(isinstance(document.get(key), dict) for key in _CAPTURED):
+        return _capture(document)
+    if isinstance(document.get("pods"), list | dict):
         return _capture(document)
     if "items" in document:
         return _list([dict(item) for item in items(document)])
     return _object(document)
+
+
+_CAPTURED = ("job", "trainJob", "trainjob", "jobSet", "jobset")
+"""What a person may have saved beside its pods."""
 
 
 def _nothing(why: str) -> Explanation:
@@ -90,6 +97,10 @@ def _kind(body: JsonMap) -> str:
         return "Event"
     spec = body.get("spec")
     if isinstance(spec, dict) and isinstance(body.get("metadata"), dict):
+        if "runtimeRef" in spec:
+            return "TrainJob"
+        if "replicatedJobs" in spec:
+            return "JobSet"
         if "containers" in spec:
             return "Pod"
         if "template" in spec:
@@ -117,8 +128,8 @@ def _object(body: JsonMap) -> Explanation:
             return _node(body)
         case "Workload":
             return _workload(body)
-        case "JobSet" | "TrainJob" as kind:
-            return _second_shape(kind, body)
+        case "JobSet" | "TrainJob":
+            return _train(train_evidence([body], pods=None), ())
         case kind:
             return _nothing(f"{kind or 'it'} says nothing about a job")
 
@@ -143,14 +154,19 @@ def _list(found: list[JsonMap]) -> Explanation:
     jobs = [read_job(i) for i in found if _kind(i) == "Job"]
     events = [read_event(i) for i in found if _kind(i) == "Event"]
     nodes = {n.meta.name: n for n in (read_node(i) for i in found if _kind(i) == "Node")}
+    if kinds & {"TrainJob", "JobSet"}:
+        made = [i for i in found if _kind(i) in ("TrainJob", "JobSet", "Job", "Workload")]
+        evidence = train_evidence(made, pods if "Pod" in kinds else None)
+        return _train(replace(evidence, nodes=nodes, events=events), events)
     if len(jobs) == 1:
         return _job(Evidence(job=jobs[0], pods=pods, nodes=nodes, events=events))
     return _nothing("a list of several kinds about several jobs")
 
 
 def _capture(body: JsonMap) -> Explanation:
-    """Read one Job with its pods and events as a person saved them together."""
+    """Read one object with its pods and events as a person saved them together."""
     job = body.get("job")
+    tops = [body[key] for key in ("trainJob", "trainjob", "jobSet", "jobset") if body.get(key)]
     raw_events = body.get("podEvents", body.get("events"))
     events = [read_event(mapping(e, "event")) for e in _each(raw_events, "events")]
     pods = (
@@ -162,6 +178,11 @@ def _capture(body: JsonMap) -> Explanation:
         n.meta.name: n
         for n in (read_node(mapping(i, "node")) for i in _each(body.get("nodes"), "nodes"))
     }
+    if tops:
+        made = [*tops, *([job] if job else []), *_each(body.get("jobs"), "jobs")]
+        made += [body["workload"]] if body.get("workload") else []
+        evidence = train_evidence([mapping(one, "object") for one in made], pods)
+        return _train(replace(evidence, nodes=nodes, events=events), events)
     if isinstance(job, dict) and job:
         read = Evidence(job=read_job(job), pods=pods, nodes=nodes, events=events)
         return _job(read)
@@ -183,6 +204,17 @@ def _job(evidence: Evidence) -> Explanation:
     reading = read_object(evidence)
     parts = tuple(_pod(p, evidence.events) for p in evidence.pods or ())
     return _shown(f"Job {job.meta.name}{_tagged(job.meta)}", reading, parts)
+
+
+def _train(evidence: Evidence, events: Sequence[Event]) -> Explanation:
+    """Read a TrainJob, or a JobSet alone, with as much of what was made of it as there is."""
+    name = train_name(evidence)
+    if not name:
+        return _nothing("it has no name")
+    reading = read_train_document(evidence)
+    parts = tuple(_pod(p, events) for p in evidence.pods or ())
+    tagged = "" if evidence.top is None else _tagged(evidence.top)
+    return _shown(f"{name}{tagged}", reading, parts)
 
 
 def _shown(what: str, reading: Reading, parts: tuple[Explanation, ...]) -> Explanation:
@@ -282,32 +314,6 @@ def _workload(body: JsonMap) -> Explanation:
         state=ObjectState.RUNNING if admitted else ObjectState.PENDING,
         cause=None if admitted or waits is None else Cause.NO_CAPACITY,
         detail="" if waits is None else waits.message,
-    )
-
-
-_SHAPE_ENDS = {
-    "Complete": (ObjectState.SUCCEEDED, None),
-    "Completed": (ObjectState.SUCCEEDED, None),
-    "Failed": (ObjectState.FAILED, Cause.LOST),
-}
-
-
-def _second_shape(kind: str, body: JsonMap) -> Explanation:
-    """Read a JobSet or TrainJob by its own conditions; its pods' evidence is elsewhere."""
-    meta = read_meta(body)
-    conditions = read_conditions(mapping(body.get("status"), "status"))
-    spec = mapping(body.get("spec"), "spec")
-    suspended = conditions.get("Suspended")
-    held = spec.get("suspend") is True or (suspended is not None and suspended.holds)
-    what = f"{kind} {meta.name}"
-    for name, (state, cause) in _SHAPE_ENDS.items():
-        found = conditions.get(name)
-        if found is not None and found.holds:
-            said = f"{found.reason}: {found.message}"
-            return Explanation(AnswerClass.SIGHTING, what, state, cause, unproven=True, detail=said)
-    state = ObjectState.ENDING if meta.deleted else ObjectState.PENDING
-    return Explanation(
-        AnswerClass.SIGHTING, what, state, held=held, unproven=True, detail="no end is written"
     )
 
 

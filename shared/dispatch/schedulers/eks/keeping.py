@@ -14,24 +14,37 @@ from typing import Any
 
 from dispatch.errors import CallUnknown
 from dispatch.record.names import ENDED_STATES
-from dispatch.schedulers.eks.client import KubeClient, NoAnswer, NotSent, core, jobs
-from dispatch.schedulers.eks.look import Look, NoEvidence
+from dispatch.schedulers.eks.changes import deletion
+from dispatch.schedulers.eks.client import KubeClient, NoAnswer, NoEvidence, NotSent, core, jobs
+from dispatch.schedulers.eks.judge import read_object
+from dispatch.schedulers.eks.look import Look
 from dispatch.schedulers.eks.marks import (
+    ATTEMPT_NAME,
+    EARLIER,
     EVIDENCE,
     JOB,
     KEPT_END,
+    OUR_SUSPENSION,
     RECORDED,
+    TRAINJOBS,
+    EarlierRun,
     Identity,
     KeptEnd,
+    canonical,
     kept_end,
     read_ref,
     read_tag,
 )
-from dispatch.schedulers.eks.objects import Job, Pod, Unreadable, read_job, read_pod
+from dispatch.schedulers.eks.objects import JOBSET_NAME, Job, Meta, Pod, Unreadable, read_pod
 from dispatch.schedulers.eks.ranks import Reading
 from dispatch.schedulers.eks.response import AnswerClass, read_refusal
+from dispatch.schedulers.eks.runs import Train, run_of, runs_of
 from dispatch.schedulers.eks.settings import EksSettings
-from dispatch.schedulers.eks.verdict import read_object
+from dispatch.schedulers.eks.shapes import JOB as JOB_SHAPE
+from dispatch.schedulers.eks.shapes import TRAINJOB, Shape, Top, shape_at
+from dispatch.schedulers.eks.train_look import jobsets
+from dispatch.schedulers.eks.train_verdict import ENDED, told_ranks
+from dispatch.schedulers.eks.verdict import Evidence
 from dispatch.schedulers.scheduler import Target
 
 CONFLICTS = 8
@@ -71,59 +84,119 @@ class Keeping:
             raise CallUnknown(f"evidence on {self._settings.name}: {error}") from error
 
     def _let_go(self, target: Target, identity: Identity) -> None:
-        gathered = self._look.gather_one(identity, target.tag)
-        reading = read_object(gathered.evidence(identity.uid))
-        job = gathered.jobs.get(identity.uid)
-        pods = gathered.pods.get(identity.uid, [])
-        if reading.state not in ENDED_STATES or (job is None and not pods):
+        evidence = self._look.gather_one(identity, target.tag).evidence(identity.uid)
+        reading, top, pods = read_object(evidence), evidence.top, evidence.pods or ()
+        if top is None and not pods:
             return
-        if job is not None and read_tag(job.meta) != target.tag:
+        if top is not None and read_tag(top) != target.tag:
             return
-        if job is not None and KEPT_END not in job.meta.annotations:
-            self._annotate(identity, _kept(reading))
+        if reading.state not in ENDED_STATES:
+            if evidence.train is not None and reading.restarts == target.restarts:
+                self._let_go_before(identity, evidence, evidence.train)
+            return
+        kept = None if top is None else kept_end(top.annotations.get(KEPT_END))
+        if top is not None and (kept is None or kept.restarts != reading.restarts):
+            self._write_end(identity, _kept(reading).model_dump_json(exclude_none=True))
         for pod in sorted(pods, key=lambda p: reading.reason.startswith(f"pod {p.meta.name}:")):
             self._free(pod, recorded=True)
-        if job is not None and job.meta.deleted is None:
+        if top is None:
+            return
+        if evidence.train is not None:
+            self._label_made(identity, evidence.train)
+        if top.deleted is None:
             self._label(identity)
+        elif "foregroundDeletion" in top.finalizers and identity.plural == TRAINJOBS:
+            self._let_die(identity, top)
 
-    def free(self, keep: Callable[[str], bool]) -> int:
+    def _let_go_before(self, identity: Identity, evidence: Evidence, train: Train) -> None:
+        """Let go of the runs before the one that the record knows of, their ends kept on it.
+
+        The JobSet controller makes no Job anew while a pod of the old one is kept. So a restart
+        waits here until the record has it.
+        """
+        runs = runs_of(train, evidence.pods or ())
+        over = [p for p in runs.before if p.over and EVIDENCE in p.meta.finalizers]
+        if not over:
+            return
+        known = {(one.jobset, one.attempt): one for one in runs.earlier}
+        for run in {run_of(pod): None for pod in over}:
+            pods = [p for p in runs.before if run_of(p) == run]
+            said = told_ranks(evidence, pods)
+            known[run] = EarlierRun(jobset=run[0], attempt=run[1], said=said)
+        if train.trainjob is not None:
+            told = list(known.values())
+            silent = [one.model_copy(update={"said": ""}) for one in told[:-_TOLD]]
+            written = [one.model_dump() for one in (*silent, *told[-_TOLD:])]
+            self._annotate(identity, EARLIER, canonical(written))
+        for pod in over:
+            self._free(pod, recorded=True)
+
+    def free(self, keep: Callable[[str, datetime | None], bool]) -> int:
         """Let go of the pods of every job that nobody keeps a record of any more.
 
-        Args:
-            keep: Whether a job's evidence is still wanted; False for what is settled,
-                tombstoned or unknown.
-
-        Returns:
-            How many pods were let go of.
-
-        Raises:
-            CallUnknown: Some are left; ask again later.
+        A pod that was deleted counts as ended since then; whether it still runs somewhere, only
+        its node could say.
         """
         freed = 0
         try:
             for namespace in self._settings.namespaces:
-                where, query = core(namespace, "pods"), {"labelSelector": JOB}
-                for pod in [read_pod(b) for b in self._look.pages(where, query, "PodList")]:
-                    if EVIDENCE in pod.meta.finalizers and not keep(pod.meta.labels[JOB]):
+                for pod in self._all_pods(namespace):
+                    job, kept = _job_of(pod), EVIDENCE in pod.meta.finalizers
+                    if kept and job and not keep(job, _ended_at(pod)):
                         freed += self._free(pod, recorded=False)
         except (NoEvidence, NotSent, NoAnswer, Unreadable) as error:
             raise CallUnknown(f"evidence on {self._settings.name}: {error}") from error
         return freed
 
+    def _all_pods(self, namespace: str) -> list[Pod]:
+        """Return every pod of Dispatch's, the unlabelled ones of TrainJobs with them."""
+        where, selectors = core(namespace, "pods"), [JOB]
+        if self._settings.trainer is not None:
+            selectors.append(f"{JOBSET_NAME},!{JOB}")
+        return [
+            read_pod(body)
+            for selector in selectors
+            for body in self._look.pages(where, {"labelSelector": selector}, "PodList")
+        ]
+
     # --- steps ---
 
-    def _annotate(self, identity: Identity, end: KeptEnd) -> None:
-        written = end.model_dump_json(exclude_none=True)
+    def _annotate(self, identity: Identity, name: str, written: str) -> None:
         self._patched(
-            jobs(identity.namespace, identity.name),
-            {"metadata": {"uid": identity.uid, "annotations": {KEPT_END: written}}},
+            shape_at(identity).where(identity.namespace, identity.name),
+            {"metadata": {"uid": identity.uid, "annotations": {name: written}}},
         )
+
+    def _write_end(self, identity: Identity, written: str) -> None:
+        """Keep an end on the object; a TrainJob is suspended with it, so nothing runs it again."""
+        annotations = {KEPT_END: written}
+        body: dict[str, Any] = {"metadata": {"uid": identity.uid, "annotations": annotations}}
+        if identity.plural == TRAINJOBS:
+            annotations[OUR_SUSPENSION] = ENDED
+            body["spec"] = {"suspend": True}
+        self._patched(shape_at(identity).where(identity.namespace, identity.name), body)
 
     def _label(self, identity: Identity) -> None:
         self._patched(
-            jobs(identity.namespace, identity.name),
+            shape_at(identity).where(identity.namespace, identity.name),
             {"metadata": {"uid": identity.uid, "labels": {RECORDED: "true"}}},
         )
+
+    def _let_die(self, identity: Identity, top: Meta) -> None:
+        """Make a deletion one in the background: in the foreground Trainer works against it."""
+        kept = [f for f in top.finalizers if f != "foregroundDeletion"]
+        metadata = {"uid": identity.uid, "finalizers": kept or None}
+        where = shape_at(identity).where(identity.namespace, identity.name)
+        self._patched(where, {"metadata": metadata})
+
+    def _label_made(self, identity: Identity, train: Train) -> None:
+        """Mark what was made of a TrainJob, so that a look has only what is new."""
+        made = [(jobsets(identity.namespace, one.meta.name), one.meta) for one in train.jobsets]
+        made += [(jobs(identity.namespace, one.meta.name), one.meta) for one in train.children]
+        for where, meta in made:
+            if RECORDED not in meta.labels:
+                metadata = {"uid": meta.uid, "labels": {RECORDED: "true"}}
+                self._patched(where, {"metadata": metadata})
 
     def _free(self, pod: Pod, *, recorded: bool) -> bool:
         """Take our finalizer off a pod, and mark it as recorded; others' finalizers stay."""
@@ -159,28 +232,34 @@ class Keeping:
 
     def _delete_old(self, namespace: str) -> None:
         before = self._clock() - timedelta(seconds=self._settings.retention_s)
-        query = {"labelSelector": f"{JOB},{RECORDED}"}
-        found = [read_job(b) for b in self._look.pages(jobs(namespace), query, "JobList")]
-        for job in found:
-            if job.meta.deleted is None and _ended_before(job, before):
-                self._delete(job)
+        for shape in (JOB_SHAPE, *((TRAINJOB,) if self._settings.trainer is not None else ())):
+            where, query = shape.where(namespace), {"labelSelector": f"{JOB},{RECORDED}"}
+            found = self._look.pages(where, query, f"{shape.kind}List")
+            for top in [shape.read(body) for body in found]:
+                if top.meta.deleted is None and _ended_before(top.meta, before):
+                    self._delete(shape, top)
 
-    def _delete(self, job: Job) -> None:
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "propagationPolicy": "Background",
-            "preconditions": {"uid": job.meta.uid},
-        }
-        self._client.delete(jobs(job.meta.namespace, job.meta.name), options)
-        if self._settings.kueue_queue is not None and job.completions > 1:
+    def _delete(self, shape: Shape, top: Top) -> None:
+        where = shape.where(top.meta.namespace, top.meta.name)
+        self._client.delete(where, deletion("Background", top.meta.uid))
+        if isinstance(top, Job) and self._settings.kueue_queue is not None and top.completions > 1:
             # It was there before its Job, so it has no owner to go with.
-            self._client.delete(core(job.meta.namespace, "services", job.meta.name), {})
+            self._client.delete(core(top.meta.namespace, "services", top.meta.name), {})
 
 
-def _ended_before(job: Job, when: datetime) -> bool:
-    end = kept_end(job.meta.annotations.get(KEPT_END))
-    return end is not None and (end.ended_at or job.meta.created or when) < when
+_TOLD = 20
+"""Earlier runs of a TrainJob whose ends are kept in words; of older ones, that there were any."""
+
+
+def _job_of(pod: Pod) -> str:
+    """Return the job that a pod belongs to, by its label or by the name of its TrainJob."""
+    named = ATTEMPT_NAME.match(pod.meta.labels.get(JOBSET_NAME, ""))
+    return pod.meta.labels.get(JOB) or (named["job"] if named else "")
+
+
+def _ended_before(meta: Meta, when: datetime) -> bool:
+    end = kept_end(meta.annotations.get(KEPT_END))
+    return end is not None and (end.ended_at or meta.created or when) < when
 
 
 def _kept(reading: Reading) -> KeptEnd:
@@ -196,3 +275,13 @@ def _kept(reading: Reading) -> KeptEnd:
         lost_at=reading.lost_at,
         reason=reading.reason,
     )
+
+
+def _ended_at(pod: Pod) -> datetime | None:
+    """Return when a pod ended, as far as it tells; None while it goes on."""
+    if pod.meta.deleted is not None:
+        return pod.meta.deleted
+    if not pod.over:
+        return None
+    ends = [c.ended.finished for c in pod.containers if c.ended and c.ended.finished]
+    return max(ends, default=pod.meta.created)

@@ -10,12 +10,19 @@ import re
 from collections.abc import Iterator
 
 from dispatch.record.header import EksSpec, Spec
-from dispatch.schedulers.eks.manifest import job_manifest
 from dispatch.schedulers.eks.settings import EksSettings, Team
+from dispatch.schedulers.eks.shapes import TRAINJOB, shape_of
+from dispatch.schedulers.eks.train_manifest import runtime_of
 from dispatch.schedulers.scheduler import StartOrder, Tag
 
 MAX_OBJECT_BYTES = 1_000_000
 """A little less than what etcd takes; the server adds defaults and its own book-keeping."""
+MAX_WORDS, MAX_WORD, MAX_VARIABLES, MAX_IMAGE = 128, 32_768, 100, 500
+"""What a TrainJob takes at most; `$` is written twice, and Dispatch adds variables of its own."""
+TRAINERS_OWN = frozenset(
+    {"PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE"}
+)
+"""What torchrun is told by Trainer, whose webhook refuses a TrainJob that says it, too."""
 MAX_ARGUMENT_BYTES = 131_072 - 64
 """What Linux takes as one argument or one variable, its name included."""
 
@@ -32,6 +39,8 @@ def lint(spec: Spec, settings: EksSettings) -> list[str]:
     found = [*_shape(spec), *_what_isnt_here(spec), *_secrets(spec), *_sizes(spec)]
     if spec.eks is not None:
         found += _eks(spec.eks)
+    if shape_of(spec) is TRAINJOB:
+        found += _trainjob(spec, settings)
     found += _queue(spec, settings)
     if not found:
         found += _weight(spec, settings)
@@ -39,11 +48,13 @@ def lint(spec: Spec, settings: EksSettings) -> list[str]:
 
 
 def _shape(spec: Spec) -> Iterator[str]:
+    of_job = shape_of(spec) is not TRAINJOB
     if spec.image is None:
-        yield "field 'image': a container image is needed"
+        if of_job:
+            yield "field 'image': a container image is needed"
     elif not _IMAGE.match(spec.image):
         yield f"field 'image': {spec.image!r} is no image name"
-    if spec.tasks_per_node > 1:
+    if spec.tasks_per_node > 1 and of_job:
         yield (
             f"field 'tasks_per_node': {spec.tasks_per_node}: a pod runs one task; let it start "
             "the processes of its node"
@@ -52,6 +63,34 @@ def _shape(spec: Spec) -> Iterator[str]:
         yield f"field 'workdir': {spec.workdir!r} isn't absolute"
     if spec.workdir is not None and ":" in spec.workdir:
         yield "field 'workdir': a colon can't stand in it"
+
+
+def _trainjob(spec: Spec, settings: EksSettings) -> Iterator[str]:
+    """Yield what Kubeflow's Trainer takes from the runtime alone, and what this release lacks."""
+    trainer = settings.trainer
+    if trainer is None:
+        yield "field 'eks.kind': Kubeflow's Trainer isn't used on this cluster"
+        return
+    if len(set(runtime_of(spec).jobs)) < len(runtime_of(spec).jobs):
+        yield "field 'eks.runtime.jobs': a name stands in it twice"
+    if spec.tasks_per_node > 1:
+        yield "field 'tasks_per_node': say it in eks.trainer.processes_per_node"
+    if spec.workdir is not None:
+        yield "field 'workdir': the runtime says where it runs; change the folder in the command"
+    if spec.eks is not None and spec.eks.priority_class is not None:
+        yield "field 'eks.priority_class': the runtime says it"
+    if spec.time_limit_s is not None and trainer.release in ("2.0", "2.1"):
+        yield f"field 'time_limit_s': Trainer {trainer.release} has no deadline; 2.2 has"
+    if spec.image is not None and len(spec.image) > MAX_IMAGE:
+        yield f"field 'image': longer than {MAX_IMAGE} characters"
+    if len(spec.command or ()) > MAX_WORDS:
+        yield f"field 'command': more than {MAX_WORDS} words; write a script"
+    if any(len(word) > MAX_WORD for word in spec.command or ()):
+        yield f"field 'command': a word is longer than {MAX_WORD} characters; write a script"
+    if len(spec.env) + len(spec.secrets) > MAX_VARIABLES:
+        yield f"field 'env': more than {MAX_VARIABLES} variables"
+    for name in sorted(TRAINERS_OWN & (spec.env.keys() | spec.secrets.keys())):
+        yield f"field 'env.{name}': Trainer sets it itself"
 
 
 def _what_isnt_here(spec: Spec) -> Iterator[str]:
@@ -125,6 +164,6 @@ def _weight(spec: Spec, settings: EksSettings) -> Iterator[str]:
     tag = Tag("j" * 41, 999_999, 999_999, "0" * 64, 0)
     order = StartOrder(tag=tag, spec=spec, adjust=None, owner="o" * 256, in_place=False)
     team: Team = settings.teams[0]
-    size = len(json.dumps(job_manifest(order, team, settings)).encode())
+    size = len(json.dumps(shape_of(spec).manifest(order, team, settings)).encode())
     if size > MAX_OBJECT_BYTES:
         yield f"field 'command': the whole is {size} bytes, more than a cluster keeps of one object"

@@ -6,35 +6,39 @@ isn't in the list is asked about by name, since the Job may be younger than its 
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from dispatch.errors import SchedulerUnavailable
 from dispatch.record.evidence import Found, Glance, Sighting
+from dispatch.schedulers.eks.around import read_event, read_node, read_workload
 from dispatch.schedulers.eks.client import (
     METADATA_ONLY,
     KubeClient,
     NoAnswer,
+    NoEvidence,
     NotSent,
     core,
     jobs,
     path,
 )
-from dispatch.schedulers.eks.marks import LIVE_SELECTOR, RECORDED, Identity, tag_selector
+from dispatch.schedulers.eks.marks import (
+    LIVE_SELECTOR,
+    RECORDED,
+    TRAINJOBS,
+    Identity,
+    tag_selector,
+)
 from dispatch.schedulers.eks.objects import (
     JOB_NAME,
-    Job,
+    JOBSET_NAME,
     JsonMap,
     Unreadable,
     mapping,
-    read_event,
     read_job,
     read_meta,
-    read_node,
     read_pod,
-    read_workload,
     text,
 )
 from dispatch.schedulers.eks.response import (
@@ -46,14 +50,12 @@ from dispatch.schedulers.eks.response import (
     sightings,
 )
 from dispatch.schedulers.eks.settings import EksSettings
+from dispatch.schedulers.eks.shapes import Shape, Top
+from dispatch.schedulers.eks.train_look import TrainLook, token_of
 from dispatch.schedulers.scheduler import Tag
 
 MAX_PAGES = 10_000
 WORKLOADS = ("apis", "kueue.x-k8s.io", "v1beta1")
-
-
-class NoEvidence(Exception):
-    """A question got no answer; nothing follows."""
 
 
 class Look:
@@ -65,6 +67,7 @@ class Look:
         self._client = client
         self._settings = settings
         self._clock = clock
+        self._trains = TrainLook(self)
 
     def find(self) -> Found:
         """Return every object of Dispatch here, as `Scheduler.find` promises."""
@@ -112,14 +115,15 @@ class Look:
         )
 
     def _tokens(self, namespace: str) -> dict[str, str]:
-        live = [read_job(body) for body in self._list_jobs(namespace, LIVE_SELECTOR)]
+        live = [read_job(body) for body in self._list_jobs(namespace, self._own(LIVE_SELECTOR))]
         versions: dict[str, list[str]] = defaultdict(list)
-        where, query = core(namespace, "pods"), {"labelSelector": LIVE_SELECTOR}
+        where, query = core(namespace, "pods"), {"labelSelector": self._own(LIVE_SELECTOR)}
         for body in self.pages(where, query, "PartialObjectMetadataList", METADATA_ONLY):
             meta = read_meta(body)
             versions[next(iter(meta.owners), "")].append(f"{meta.uid}:{meta.version}")
-        return {
-            Identity(namespace, job.meta.name, job.meta.uid).ref: _token(
+        trains = {} if self._settings.trainer is None else self._trains.tokens(namespace)
+        return trains | {
+            Identity(namespace, job.meta.name, job.meta.uid).ref: token_of(
                 job.meta.version, versions.get(job.meta.uid, [])
             )
             for job in live
@@ -143,10 +147,16 @@ class Look:
                 empty and whole.
         """
         self.ask(path("api", "v1", "namespaces", namespace))
-        return self._explained(namespace, self._objects(namespace, LIVE_SELECTOR))
+        gathered = self._objects(namespace, self._own(LIVE_SELECTOR))
+        if self._settings.trainer is not None:
+            self._trains.gather(namespace, gathered)
+        return self._explained(namespace, gathered)
 
     def gather_one(self, identity: Identity, tag: Tag) -> Gathered:
         """Return everything that concerns one object, recorded or not."""
+        if identity.plural == TRAINJOBS:
+            trains = self._trains.gather_one(identity, tag)
+            return self._explained(identity.namespace, trains)
         gathered = self._objects(identity.namespace, tag_selector(tag))
         for uid in [uid for uid in gathered.pods if uid != identity.uid]:
             del gathered.pods[uid]
@@ -167,7 +177,8 @@ class Look:
     def _explained(self, namespace: str, gathered: Gathered) -> Gathered:
         for uid in sorted(gathered.orphans):
             name = gathered.pods[uid][0].meta.labels.get(JOB_NAME, "")
-            job = self.job(namespace, name) if name else None
+            body = self.ask_for(jobs(namespace, name)) if name else None
+            job = None if body is None else read_job(body)
             if job is None or job.meta.uid != uid:
                 continue
             if RECORDED in job.meta.labels:
@@ -189,10 +200,14 @@ class Look:
                 gathered.workloads |= dict.fromkeys(workload.meta.owners, workload)
         return gathered
 
-    def job(self, namespace: str, name: str) -> Job | None:
-        """Return a Job by its name, None where the server doesn't know it."""
-        body = self.ask_for(jobs(namespace, name))
-        return None if body is None else read_job(body)
+    def top(self, shape: Shape, namespace: str, name: str) -> Top | None:
+        """Return an attempt's object by its name, None where the server doesn't know it."""
+        body = self.ask_for(shape.where(namespace, name))
+        return None if body is None else shape.read(body)
+
+    def _own(self, selector: str) -> str:
+        """Return what selects the shape of Jobs alone; what a JobSet made is asked for apart."""
+        return selector if self._settings.trainer is None else f"{selector},!{JOBSET_NAME}"
 
     def _list_jobs(self, namespace: str, selector: str) -> Iterator[JsonMap]:
         return self.pages(jobs(namespace), {"labelSelector": selector}, "JobList")
@@ -233,6 +248,20 @@ class Look:
             raise NoEvidence(f"{where} isn't there")
         return body
 
+    def document(self, where: str) -> JsonMap:
+        """Return a document that is no object of the API.
+
+        Raises:
+            NoEvidence: There was no answer, or an error.
+        """
+        try:
+            answer = self._client.get(where)
+        except (NotSent, NoAnswer) as error:
+            raise NoEvidence(str(error)) from error
+        if not answer.ok:
+            raise NoEvidence(f"HTTP {answer.status}")
+        return mapping(answer.body, "answer")
+
     def ask_for(
         self, where: str, query: dict[str, str] | None = None, accept: str = ""
     ) -> JsonMap | None:
@@ -254,7 +283,3 @@ class Look:
         if not body or text(body.get("kind"), "kind") in ("", "Status"):
             raise NoEvidence(f"{where}: the answer isn't one")
         return body
-
-
-def _token(version: str, pods: list[str]) -> str:
-    return hashlib.sha256("\n".join([version, *sorted(pods)]).encode()).hexdigest()[:32]

@@ -159,8 +159,19 @@ def _pod_spec(order: StartOrder, team: Team, settings: EksSettings) -> Manifest:
         pod["subdomain"] = object_name(order.tag)
     if settings.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
+    if spec.eks is not None and spec.eks.priority_class is not None:
+        pod["priorityClassName"] = spec.eks.priority_class
+    volumes = volumes_of(spec)
+    if volumes:
+        pod["volumes"] = volumes
+    return {**pod, **placement(order, settings)}
+
+
+def placement(order: StartOrder, settings: EksSettings) -> Manifest:
+    """Return the parts of a pod's spec that say where it may run."""
+    where: Manifest = {}
     if settings.tolerations:
-        pod["tolerations"] = [
+        where["tolerations"] = [
             {
                 "key": one.key,
                 "operator": "Exists" if one.value is None else "Equal",
@@ -169,22 +180,18 @@ def _pod_spec(order: StartOrder, team: Team, settings: EksSettings) -> Manifest:
             }
             for one in settings.tolerations
         ]
-    eks = spec.eks
+    eks = order.spec.eks
     selector = {**settings.node_selector, **(eks.node_selector if eks else {})}
     if selector:
-        pod["nodeSelector"] = selector
-    if eks is not None and eks.priority_class is not None:
-        pod["priorityClassName"] = eks.priority_class
+        where["nodeSelector"] = selector
     avoided = () if order.adjust is None else order.adjust.avoid_nodes
     if avoided:
-        pod["affinity"] = _stay_off(avoided)
-    volumes = _volumes(spec)
-    if volumes:
-        pod["volumes"] = volumes
-    return pod
+        where["affinity"] = stay_off(avoided)
+    return where
 
 
-def _stay_off(nodes: tuple[str, ...]) -> Manifest:
+def stay_off(nodes: tuple[str, ...]) -> Manifest:
+    """Return an affinity for any node but these."""
     term = {
         "matchFields": [
             {"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in nodes
@@ -197,7 +204,8 @@ def _stay_off(nodes: tuple[str, ...]) -> Manifest:
     }
 
 
-def _volumes(spec: Spec) -> list[Manifest]:
+def volumes_of(spec: Spec) -> list[Manifest]:
+    """Return the volumes that a spec needs: for its script, and for shared memory."""
     volumes: list[Manifest] = []
     if spec.script is not None:
         volumes.append({"name": "dispatch-script", "emptyDir": {}})
@@ -214,24 +222,31 @@ def _container(order: StartOrder) -> Manifest:
     container: Manifest = {
         "name": MAIN,
         "image": spec.image,
-        "command": _command(spec),
+        "command": command_of(spec),
         "env": _environment(order),
-        "resources": _resources(spec, order.adjust),
+        "resources": resources(spec, order.adjust),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     if spec.workdir is not None:
         container["workingDir"] = spec.workdir
-    mounts = []
-    if spec.script is not None:
-        mounts.append({"name": "dispatch-script", "mountPath": _SCRIPT_FOLDER})
-    if spec.eks is not None and spec.eks.shared_memory_mb is not None:
-        mounts.append({"name": "dispatch-shm", "mountPath": "/dev/shm"})  # noqa: S108
+    mounts = mounts_of(spec)
     if mounts:
         container["volumeMounts"] = mounts
     return container
 
 
-def _command(spec: Spec) -> list[str]:
+def mounts_of(spec: Spec) -> list[Manifest]:
+    """Return where a container finds the volumes that its spec needs."""
+    mounts = []
+    if spec.script is not None:
+        mounts.append({"name": "dispatch-script", "mountPath": _SCRIPT_FOLDER})
+    if spec.eks is not None and spec.eks.shared_memory_mb is not None:
+        mounts.append({"name": "dispatch-shm", "mountPath": "/dev/shm"})  # noqa: S108
+    return mounts
+
+
+def command_of(spec: Spec) -> list[str]:
+    """Return the command of a container, escaped; a script runs from a variable."""
     if spec.command is not None:
         return [escape(word) for word in spec.command]
     return ["/bin/sh", "-c", escape(_RUN_SCRIPT)]
@@ -250,41 +265,45 @@ def _environment(order: StartOrder) -> list[Manifest]:
         "DISPATCH_MASTER_ADDR": master,
         "DISPATCH_MASTER_PORT": str(MASTER_PORT),
     }
-    told: dict[str, Manifest] = {key: _plain(key, value) for key, value in fixed.items()}
-    told["DISPATCH_EPOCH"] = _field("DISPATCH_EPOCH", "metadata.annotations['dispatch/epoch']")
-    told["DISPATCH_RESTARTS"] = _field(
+    told: dict[str, Manifest] = {key: plain(key, value) for key, value in fixed.items()}
+    told["DISPATCH_EPOCH"] = field("DISPATCH_EPOCH", "metadata.annotations['dispatch/epoch']")
+    told["DISPATCH_RESTARTS"] = field(
         "DISPATCH_RESTARTS", "metadata.annotations['dispatch/restarts']"
     )
     for key in ("DISPATCH_RANK", "DISPATCH_NODE_RANK"):
-        told[key] = _field(key, rank)
+        told[key] = field(key, rank)
     conventional: Mapping[str, Manifest] = {
-        "MASTER_ADDR": _plain("MASTER_ADDR", master),
-        "MASTER_PORT": _plain("MASTER_PORT", str(MASTER_PORT)),
-        "RANK": _field("RANK", rank),
-        "WORLD_SIZE": _plain("WORLD_SIZE", str(spec.nodes)),
+        "MASTER_ADDR": plain("MASTER_ADDR", master),
+        "MASTER_PORT": plain("MASTER_PORT", str(MASTER_PORT)),
+        "RANK": field("RANK", rank),
+        "WORLD_SIZE": plain("WORLD_SIZE", str(spec.nodes)),
     }
     told |= conventional if several else {}
-    told |= {key: _plain(key, value) for key, value in spec.env.items()}
-    told |= {key: _secret(key, value) for key, value in spec.secrets.items()}
+    told |= {key: plain(key, value) for key, value in spec.env.items()}
+    told |= {key: secret(key, value) for key, value in spec.secrets.items()}
     if spec.script is not None:
-        told[SCRIPT_VARIABLE] = _plain(SCRIPT_VARIABLE, spec.script)
+        told[SCRIPT_VARIABLE] = plain(SCRIPT_VARIABLE, spec.script)
     return [told[key] for key in sorted(told)]
 
 
-def _plain(name: str, value: str) -> Manifest:
+def plain(name: str, value: str) -> Manifest:
+    """Return a variable with a value of its own."""
     return {"name": name, "value": escape(value)}
 
 
-def _field(name: str, path: str) -> Manifest:
+def field(name: str, path: str) -> Manifest:
+    """Return a variable that the pod's own metadata gives its value."""
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _secret(name: str, reference: str) -> Manifest:
-    secret, _, key = reference.partition(":")[2].partition("/")
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+def secret(name: str, reference: str) -> Manifest:
+    """Return a variable that a Secret gives its value."""
+    kept, _, key = reference.partition(":")[2].partition("/")
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": kept, "key": key}}}
 
 
-def _resources(spec: Spec, adjust: Adjust | None) -> Manifest:
+def resources(spec: Spec, adjust: Adjust | None) -> Manifest:
+    """Return what one node's container asks for, and what it may take."""
     asked: Manifest = {"cpu": str(spec.cpus_per_node)}
     limits: Manifest = {}
     memory = spec.memory_mb_per_node

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from dispatch.record.model import Count, Instant, Model, Name, Text
 from dispatch.record.names import Cause, ObjectState
@@ -44,12 +44,21 @@ RECORDED = PREFIX + "recorded"
 KEPT_END = PREFIX + "end"
 """On an ended Job: how it ended, written once that is in the record and before its pods may go."""
 
+OBJECT = PREFIX + "object"
+"""On the pods of a TrainJob: its uid, which nothing else on them tells once it is gone."""
+EARLIER = PREFIX + "earlier-runs"
+"""On a TrainJob: how the runs ended that its JobSets have had before this one."""
+
 EVIDENCE = PREFIX + "evidence"
 """The finalizer that keeps a pod until its end is in the record."""
 
 FIELD_MANAGER = "dispatch"
 
-_NAME = re.compile(r"d-(?P<job>[a-z][a-z0-9]{7,40})-(?P<n>\d+)-(?P<a>\d+)\Z")
+JOBS, TRAINJOBS = "jobs", "trainjobs"
+"""The kinds that an attempt's object can be of, as the API server's paths call them."""
+
+ATTEMPT_NAME = re.compile(r"d-(?P<job>[a-z][a-z0-9]{7,40})-(?P<n>\d+)-(?P<a>\d+)\Z")
+"""The names that `object_name` makes."""
 _ORDINAL = re.compile(r"[1-9]\d{0,5}\Z")
 _COUNT = re.compile(r"(0|[1-9]\d{0,5})\Z")
 _JOB_ID = re.compile(r"[a-z][a-z0-9]{7,40}\Z")
@@ -68,19 +77,27 @@ class Identity:
     namespace: str
     name: str
     uid: str
+    plural: str = JOBS
 
     @property
     def ref(self) -> str:
-        """The ref as the record holds it."""
-        return f"{self.namespace}/{self.name}/{self.uid}"
+        """The ref as the record holds it; a Job's names no kind."""
+        kind = () if self.plural == JOBS else (self.plural,)
+        return "/".join((self.namespace, *kind, self.name, self.uid))
 
 
 def read_ref(ref: str) -> Identity | None:
     """Return the parts of a ref, None where this adapter can't have written it."""
     parts = ref.split("/")
-    if len(parts) != 3 or not all(parts):
+    if not all(parts):
         return None
-    return Identity(*parts)
+    match parts:
+        case [namespace, name, uid]:
+            return Identity(namespace, name, uid)
+        case [namespace, plural, name, uid] if plural == TRAINJOBS:
+            return Identity(namespace, name, uid, plural)
+        case _:
+            return None
 
 
 def tag_labels(tag: Tag) -> dict[str, str]:
@@ -133,6 +150,33 @@ class KeptEnd(Model):
     ended_at: Instant | None = None
     lost_at: Instant | None = None
     reason: Text = ""
+
+
+class EarlierRun(Model):
+    """How one run of a TrainJob ended, kept on it once the record knows of the next.
+
+    Attributes:
+        jobset: The uid of the JobSet that it was a run of.
+        attempt: Which of that JobSet's runs.
+        said: How each of its ranks ended.
+    """
+
+    jobset: Name
+    attempt: Count
+    said: Text = ""
+
+
+_EARLIER: TypeAdapter[tuple[EarlierRun, ...]] = TypeAdapter(tuple[EarlierRun, ...])
+
+
+def earlier_runs(written: str | None) -> tuple[EarlierRun, ...]:
+    """Return the runs that an annotation tells of; none where it can't be read."""
+    if not written:
+        return ()
+    try:
+        return _EARLIER.validate_json(written)
+    except ValidationError:
+        return ()
 
 
 def kept_end(written: str | None) -> KeptEnd | None:

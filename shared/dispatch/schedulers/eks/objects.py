@@ -18,8 +18,17 @@ JOB_NAME = "batch.kubernetes.io/job-name"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 
+JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+JOBSET_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+REPLICA = "jobset.sigs.k8s.io/job-index"
+"""What the JobSet controller writes on its Jobs and on their pods."""
+
 MAIN = "main"
 """The container that runs the job's process; others are beside it."""
+TRAINER = "node"
+"""What the same container is called in a runtime of Kubeflow's Trainer."""
 
 
 class Unreadable(ValueError):
@@ -269,14 +278,26 @@ class Pod:
         return counted(written)
 
     @property
+    def rank(self) -> tuple[str, int, int]:
+        """Which rank it is: of which replicated job, of which of its Jobs, and its index there."""
+        labels = self.meta.labels
+        return labels.get(REPLICATED_JOB, ""), counted(labels.get(REPLICA, "")), self.index
+
+    @property
     def owner_uid(self) -> str:
         """The uid of the Job that made it, empty where it has none."""
         return self.meta.labels.get(CONTROLLER_UID) or next(iter(self.meta.owners), "")
 
     @property
+    def container(self) -> str:
+        """The name of the container that runs the process; its log is the job's."""
+        return TRAINER if JOBSET_NAME in self.meta.labels else MAIN
+
+    @property
     def main(self) -> Container | None:
         """The container whose end is the pod's end."""
-        named = [c for c in self.containers if c.name == MAIN] or list(self.containers)
+        named = [c for name in (MAIN, TRAINER) for c in self.containers if c.name == name]
+        named = named or list(self.containers)
         if named and named[0].ended is not None and named[0].ended.exit_code == 0:
             return next(
                 (c for c in self.containers if c.ended and c.ended.exit_code != 0), named[0]
@@ -346,82 +367,6 @@ def read_job(body: JsonMap) -> Job:
         started=instant(status.get("startTime"), "status.startTime"),
         completed=instant(status.get("completionTime"), "status.completionTime"),
         replaces=number(spec.get("backoffLimit", 6), "spec.backoffLimit") > 0,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One node, as far as a lost process is concerned."""
-
-    meta: Meta
-    ready: Condition | None
-
-    @property
-    def lost_at(self) -> datetime | None:
-        """Since when it isn't ready; None while it is."""
-        if self.ready is None or self.ready.holds:
-            return None
-        return self.ready.since
-
-
-def read_node(body: JsonMap) -> Node:
-    """Return a Node."""
-    conditions = read_conditions(mapping(body.get("status"), "status"))
-    return Node(meta=read_meta(body), ready=conditions.get("Ready"))
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event, of core/v1 or of events.k8s.io/v1."""
-
-    kind: str
-    name: str
-    uid: str
-    reason: str
-    message: str
-    warning: bool
-    at: datetime | None
-
-
-def read_event(body: JsonMap) -> Event:
-    """Return an event of either API."""
-    about = mapping(body.get("involvedObject") or body.get("regarding"), "involvedObject")
-    series = mapping(body.get("series"), "series")
-    times = (
-        series.get("lastObservedTime"),
-        body.get("lastTimestamp"),
-        body.get("deprecatedLastTimestamp"),
-        body.get("eventTime"),
-        body.get("firstTimestamp"),
-    )
-    return Event(
-        kind=text(about.get("kind"), "involvedObject.kind"),
-        name=text(about.get("name"), "involvedObject.name"),
-        uid=text(about.get("uid"), "involvedObject.uid"),
-        reason=text(body.get("reason"), "reason"),
-        message=text(body.get("message") or body.get("note"), "message"),
-        warning=body.get("type") == "Warning",
-        at=next((found for t in times if (found := instant(t, "event time"))), None),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """Kueue's view of a Job that it admits, evicts and readmits."""
-
-    meta: Meta
-    conditions: Mapping[str, Condition]
-
-    def condition(self, kind: str) -> Condition | None:
-        """Return a condition that holds."""
-        found = self.conditions.get(kind)
-        return found if found is not None and found.holds else None
-
-
-def read_workload(body: JsonMap) -> Workload:
-    """Return a Kueue Workload."""
-    return Workload(
-        meta=read_meta(body), conditions=read_conditions(mapping(body.get("status"), "status"))
     )
 
 

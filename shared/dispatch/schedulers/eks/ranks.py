@@ -62,8 +62,15 @@ def restarts_of(job: Job) -> int:
 
 def newest_ranks(pods: Sequence[Pod]) -> list[Pod]:
     """Return the newest pod of each rank, in the ranks' order."""
-    newest = {pod.index: pod for pod in sorted(pods, key=_age)}
-    return [newest[index] for index in sorted(newest)]
+    newest = {pod.rank: pod for pod in sorted(pods, key=_age)}
+    return [newest[rank] for rank in sorted(newest)]
+
+
+def first_rank(pods: Sequence[Pod]) -> Pod | None:
+    """Return the newest pod of the first rank, whose log is the job's: of MPI, the launcher's."""
+    ranks = newest_ranks(pods)
+    training = [p for p in ranks if not p.rank[0].endswith("-initializer")] or ranks
+    return min(training, key=lambda p: (p.rank[0] not in ("", "launcher"), p.rank), default=None)
 
 
 def current_ranks(job: Job, pods: Sequence[Pod]) -> list[Pod]:
@@ -99,11 +106,16 @@ Ranks = Sequence[tuple[Pod, PodReading]]
 
 
 def decides(ranks: Ranks) -> tuple[Pod, PodReading] | None:
-    """Return the rank whose end is the object's: the first row, then the earliest end."""
+    """Return the rank whose end is the object's: the first row, untold to go, then the earliest."""
     ended = [r for r in ranks if r[1].state is ObjectState.FAILED]
     return min(
         ended,
-        key=lambda r: (r[1].row, r[1].ended_at.timestamp() if r[1].ended_at else 0.0, r[0].index),
+        key=lambda r: (
+            r[1].row,
+            r[0].meta.deleted is not None,
+            r[1].ended_at.timestamp() if r[1].ended_at else 0.0,
+            r[0].rank,
+        ),
         default=None,
     )
 

@@ -10,27 +10,31 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dispatch.record.evidence import MAX_NODES, Sighting
-from dispatch.record.names import Cause
-from dispatch.schedulers.eks.marks import Identity, canonical, read_tag
+from dispatch.record.names import ENDED_STATES, Cause
+from dispatch.schedulers.eks.around import Event, Node, Workload
+from dispatch.schedulers.eks.judge import read_object
+from dispatch.schedulers.eks.marks import RECORDED, TRAINJOBS, Identity, canonical, read_tag
 from dispatch.schedulers.eks.objects import (
     JOB_NAME,
-    Event,
+    JOBSET_NAME,
     Job,
     JsonMap,
-    Node,
     Pod,
     Unreadable,
-    Workload,
     mapping,
     number,
     sequence,
     text,
 )
 from dispatch.schedulers.eks.ranks import Reading
-from dispatch.schedulers.eks.verdict import Evidence, read_object
+from dispatch.schedulers.eks.runs import Train
+from dispatch.schedulers.eks.train_objects import JobSet, TrainJob
+from dispatch.schedulers.eks.verdict import Evidence
 from dispatch.schedulers.scheduler import Tag
 
 _QUESTION = re.compile(r" cannot (get|list|watch) resource ")
+_JUDGED = re.compile(r'admission webhook "[^"]*(trainjob|jobset)[^"]*" denied the request: ')
+"""Trainer, JobSet and Kueue refuse what is wrong with a spec as if it weren't allowed."""
 
 
 class AnswerClass(StrEnum):
@@ -135,10 +139,28 @@ def _judge(
             return AnswerClass.REFUSED, None
         case 400 | 413 | 415 | 422:
             return AnswerClass.REFUSED, Cause.INVALID_SPEC
+        case 403 if _JUDGED.search(message):
+            return AnswerClass.REFUSED, Cause.INVALID_SPEC
         case 403 | 405 if not _QUESTION.search(message):
             return AnswerClass.REFUSED, Cause.START_REFUSED
         case _:
             return AnswerClass.NO_EVIDENCE, None
+
+
+@dataclass(slots=True)
+class Gathering:
+    """What the lists showed of one TrainJob, beside its pods."""
+
+    namespace: str
+    name: str
+    trainjob: TrainJob | None = None
+    jobsets: list[JobSet] = field(default_factory=list)
+    children: list[Job] = field(default_factory=list)
+
+    @property
+    def train(self) -> Train:
+        """The same as evidence."""
+        return Train(self.trainjob, tuple(self.jobsets), tuple(self.children))
 
 
 @dataclass(slots=True)
@@ -147,23 +169,30 @@ class Gathered:
 
     Attributes:
         jobs: The Jobs, by uid.
-        pods: The pods, by the uid of their Job.
+        trains: The TrainJobs with what was made of them, by the uid of each; where one is gone
+            and nothing tells its uid, by that of its JobSet.
+        pods: The pods, by the uid of their Job, or of their TrainJob.
         nodes: The Nodes that were read; None for one that isn't there.
         events: Warnings about Jobs and pods, by the uid they are about.
         workloads: Kueue's Workloads, by the uid of their Job.
     """
 
     jobs: dict[str, Job] = field(default_factory=dict)
+    trains: dict[str, Gathering] = field(default_factory=dict)
     pods: dict[str, list[Pod]] = field(default_factory=lambda: defaultdict(list))
     nodes: dict[str, Node | None] = field(default_factory=dict)
     events: dict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
     workloads: dict[str, Workload] = field(default_factory=dict)
 
     def evidence(self, uid: str) -> Evidence:
-        """Return all that concerns one Job."""
-        pods = self.pods.get(uid, [])
+        """Return all that concerns one object."""
+        pods, train = self.pods.get(uid, []), self.trains.get(uid)
         about = [uid, *(p.meta.uid for p in pods)]
+        if train is not None:
+            about += [one.meta.uid for one in train.jobsets]
+            about += [one.meta.uid for one in train.children]
         return Evidence(
+            train=None if train is None else train.train,
             job=self.jobs.get(uid),
             pods=pods,
             nodes=self.nodes,
@@ -174,7 +203,8 @@ class Gathered:
     @property
     def orphans(self) -> set[str]:
         """The uids of Jobs that have pods here and aren't here themselves."""
-        return {uid for uid in self.pods if uid and uid not in self.jobs}
+        known = {*self.jobs, *self.trains}
+        return {uid for uid in self.pods if uid and uid not in known}
 
     @property
     def doubtful_nodes(self) -> set[str]:
@@ -187,6 +217,11 @@ class Gathered:
         for uid, job in self.jobs.items():
             pods = self.pods.get(uid, [])
             idle = not job.suspended and job.finished is None and job.meta.deleted is None
+            if idle and not any(not p.over for p in pods):
+                return True
+        for uid, train in self.trains.items():
+            top, pods = train.trainjob, self.pods.get(uid, [])
+            idle = top is not None and not top.suspended and not train.train.finished
             if idle and not any(not p.over for p in pods):
                 return True
         return any(p.phase == "Pending" and p.node for pods in self.pods.values() for p in pods)
@@ -205,15 +240,24 @@ def node_matters(pod: Pod) -> bool:
 def sightings(gathered: Gathered) -> dict[str, tuple[Sighting, ...]]:
     """Return what the lists show, by the job in the tag; what bears no tag of ours is left out."""
     found: dict[str, list[Sighting]] = defaultdict(list)
-    for uid in sorted({*gathered.jobs, *(u for u in gathered.pods if u)}):
-        seen = sight(gathered.evidence(uid))
-        if seen is not None:
+    for uid in sorted({*gathered.jobs, *gathered.trains, *(u for u in gathered.pods if u)}):
+        seen = sight(gathered.evidence(uid), uid)
+        if seen is not None and not _let_go(gathered, uid, seen[1]):
             found[seen[0].job].append(seen[1])
     return {job: tuple(sorted(seen, key=lambda s: s.ref)) for job, seen in found.items()}
 
 
-def identity_of(evidence: Evidence) -> Identity | None:
-    """Return the identity of the object that the evidence is about."""
+def _let_go(gathered: Gathered, uid: str, seen: Sighting) -> bool:
+    """Return whether a TrainJob's end is in the record, and nothing of it was started since."""
+    train = gathered.trains.get(uid)
+    top = None if train is None else train.trainjob
+    return top is not None and RECORDED in top.meta.labels and seen.state in ENDED_STATES
+
+
+def identity_of(evidence: Evidence, uid: str = "") -> Identity | None:
+    """Return the identity of the object that the evidence is about; its uid, where it is gone."""
+    if evidence.train is not None:
+        return _train_identity(evidence, evidence.train, uid)
     if evidence.job is not None:
         meta = evidence.job.meta
         return Identity(meta.namespace, meta.name, meta.uid)
@@ -224,16 +268,31 @@ def identity_of(evidence: Evidence) -> Identity | None:
     return None
 
 
+def _train_identity(evidence: Evidence, train: Train, uid: str) -> Identity | None:
+    if evidence.top is not None:
+        top = evidence.top
+        return Identity(top.namespace, top.name, top.uid, TRAINJOBS)
+    for meta in (*(one.meta for one in train.jobsets), *(p.meta for p in evidence.pods or ())):
+        name = meta.labels.get(JOBSET_NAME, meta.name)
+        if uid:
+            return Identity(meta.namespace, name, uid, TRAINJOBS)
+    return None
+
+
 def tag_of(evidence: Evidence) -> Tag | None:
-    """Return the tag that the Job carries, or its pods where it is gone."""
+    """Return the tag that the object carries, or what was made of it where it is gone."""
     if evidence.job is not None:
         return read_tag(evidence.job.meta)
-    return next((tag for pod in evidence.pods or () if (tag := read_tag(pod.meta))), None)
+    if evidence.top is not None:
+        return read_tag(evidence.top)
+    made = () if evidence.train is None else evidence.train.jobsets
+    metas = (*(one.meta for one in made), *(pod.meta for pod in evidence.pods or ()))
+    return next((tag for meta in metas if (tag := read_tag(meta))), None)
 
 
-def sight(evidence: Evidence) -> tuple[Tag, Sighting] | None:
+def sight(evidence: Evidence, uid: str = "") -> tuple[Tag, Sighting] | None:
     """Return one object as a sighting, None where it isn't ours."""
-    tag, identity = tag_of(evidence), identity_of(evidence)
+    tag, identity = tag_of(evidence), identity_of(evidence, uid)
     if tag is None or identity is None:
         return None
     return tag, to_sighting(tag, identity, read_object(evidence), _digest(evidence))
@@ -268,7 +327,8 @@ def to_sighting(tag: Tag, identity: Identity, reading: Reading, digest: str) -> 
 
 
 def _digest(evidence: Evidence) -> str:
-    versions: list[str] = [] if evidence.job is None else [evidence.job.meta.version]
+    versions: list[str] = [] if evidence.top is None else [evidence.top.version]
+    versions += sorted(one.meta.version for one in evidence.train.jobsets) if evidence.train else []
     versions += sorted(f"{p.meta.uid}:{p.meta.version}" for p in evidence.pods or ())
     return hashlib.sha256(canonical(versions).encode()).hexdigest()
 

@@ -78,6 +78,30 @@ class Toleration(Model):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
 
 
+class TrainerSettings(Model):
+    """Kubeflow's Trainer on a cluster: what its release lets a TrainJob say of its pods.
+
+    Attributes:
+        release: 2.0, 2.1, or 2.2 for that one and later ones.
+        evidence: Who puts the finalizer on the pods that keeps them until their end is in the
+            record: each `trainjob` (from 2.2 on), the `runtime`s, whose pod templates must bear
+            it, or nobody (`none`): then a pod that goes between two looks is lost.
+    """
+
+    release: Literal["2.0", "2.1", "2.2"]
+    evidence: Literal["trainjob", "runtime", "none"]
+
+    @model_validator(mode="after")
+    def _a_release_can_do_it(self) -> Self:
+        if self.evidence == "trainjob" and self.release != "2.2":
+            raise PydanticCustomError(
+                "trainer_evidence",
+                "Trainer {release} drops a TrainJob's finalizers: say runtime, or none",
+                {"release": self.release, "field": "evidence"},
+            )
+        return self
+
+
 class EksSettings(Model):
     """One cluster.
 
@@ -87,6 +111,7 @@ class EksSettings(Model):
         teams: Where whose jobs run; the first that matches counts, nobody else may start any.
         kueue_queue: The LocalQueue of jobs that name none; set, Kueue admits every job here, its
             suspension isn't ours to lift, and no gate, hold or requeue is declared.
+        trainer: Kubeflow's Trainer, where jobs may be TrainJobs; none means that none may.
         node_selector: Labels that every pod's node must have.
         tolerations: Taints that every pod bears with.
         image_pull_secrets: Secrets for pulling images.
@@ -107,6 +132,7 @@ class EksSettings(Model):
     access: Access
     teams: Annotated[tuple[Team, ...], Field(min_length=1)]
     kueue_queue: DnsName | None = None
+    trainer: TrainerSettings | None = None
     node_selector: dict[Name, Annotated[str, Field(max_length=63)]] = Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     image_pull_secrets: tuple[DnsName, ...] = ()

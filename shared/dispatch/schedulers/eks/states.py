@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dispatch.record.names import Cause, ObjectState
-from dispatch.schedulers.eks.objects import Condition, Container, Event, Node, Pod, Terminated
+from dispatch.schedulers.eks.around import Event, Node
+from dispatch.schedulers.eks.objects import Condition, Container, Pod, Terminated
 from dispatch.schedulers.eks.words import REASON_CHARS, steady
 
 _TWO_CLOCKS = timedelta(seconds=5)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dispatch.record.names import Cause, ObjectState
-from dispatch.schedulers.eks.objects import Event
+from dispatch.schedulers.eks.around import Event
 from dispatch.schedulers.eks.response import AnswerClass
 from dispatch.schedulers.eks.states import POD_EVENTS
 from dispatch.schedulers.eks.words import read_message, read_refusal, steady

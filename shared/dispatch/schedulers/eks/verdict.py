@@ -7,11 +7,12 @@ are gone. What several pods show is decided by the row of the table that comes f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dispatch.record.names import Cause, ObjectState
+from dispatch.schedulers.eks.around import Event, Node, Workload
 from dispatch.schedulers.eks.marks import (
     KEPT_END,
     OUR_SUSPENSION,
@@ -23,13 +24,10 @@ from dispatch.schedulers.eks.marks import (
 from dispatch.schedulers.eks.objects import (
     KUEUE_QUEUE,
     Condition,
-    Event,
     Job,
     Meta,
-    Node,
     Pod,
     Unreadable,
-    Workload,
     counted,
     instant,
 )
@@ -46,6 +44,7 @@ from dispatch.schedulers.eks.ranks import (
     restarts_of,
     started_of,
 )
+from dispatch.schedulers.eks.runs import Train
 from dispatch.schedulers.eks.states import LOST_ROW, PodReading, Situation, read
 from dispatch.schedulers.eks.words import REASON_CHARS, read_message, read_refusal
 
@@ -56,6 +55,7 @@ class Evidence:
 
     Attributes:
         job: The Job; None where it is gone and its pods are still there.
+        train: A TrainJob with what was made of it, where it is one.
         pods: Its pods; None where nobody asked for them.
         nodes: The Nodes that were read, by name; None for one that isn't there.
         events: What was said about the Job and its pods.
@@ -70,19 +70,28 @@ class Evidence:
     events: Sequence[Event] = ()
     workload: Workload | None = None
     deletion_explains: bool = True
+    train: Train | None = None
+
+    @property
+    def top(self) -> Meta | None:
+        """What the attempt's object says about itself, None where it is gone."""
+        if self.train is not None:
+            return None if self.train.trainjob is None else self.train.trainjob.meta
+        return None if self.job is None else self.job.meta
 
 
-def read_object(evidence: Evidence) -> Reading:
+def read_job_object(evidence: Evidence) -> Reading:
     """Return what a Job and its pods show."""
     job = evidence.job
     if job is None:
-        return _orphaned(evidence)
+        return orphaned(evidence)
     restarts = restarts_of(job)
     ranks = current_ranks(job, evidence.pods or ())
-    readings = {p.meta.uid: _pod(evidence, p) for p in evidence.pods or ()}
+    readings = {p.meta.uid: pod_reading(evidence, p) for p in evidence.pods or ()}
     current = [(p, readings[p.meta.uid]) for p in ranks]
     live = [p for p in evidence.pods or () if not p.over]
-    kept = None if live else _kept(job)
+    over = job.finished is not None or job.meta.deleted is not None
+    kept = None if live or not over else kept_of(job.meta, restarts)
     if kept is not None:
         return kept
     if job.finished is not None:
@@ -98,8 +107,9 @@ def read_object(evidence: Evidence) -> Reading:
     return replace(found, restarts=restarts, proven=found.proven and not blind)
 
 
-def _pod(evidence: Evidence, pod: Pod) -> PodReading:
-    nodes, job = evidence.nodes, evidence.job
+def pod_reading(evidence: Evidence, pod: Pod) -> PodReading:
+    """Return what one of its pods shows, with all that is known of the whole."""
+    nodes, top = evidence.nodes, evidence.top
     known = nodes is not None and pod.node in nodes
     node = nodes[pod.node] if nodes is not None and known else None
     return read(
@@ -109,17 +119,15 @@ def _pod(evidence: Evidence, pod: Pod) -> PodReading:
             node_gone=known and node is None,
             events=[e for e in evidence.events if e.uid == pod.meta.uid],
             told_to_go=evidence.deletion_explains and pod.meta.deleted is not None,
-            stopped_at=_stopped_at(pod.meta) or (_stopped_at(job.meta) if job else None),
+            stopped_at=stopped_at(pod.meta) or (stopped_at(top) if top else None),
         )
     )
 
 
-def _kept(job: Job) -> Reading | None:
+def kept_of(meta: Meta, restarts: int) -> Reading | None:
     """Return the end that the record has already, whatever became of the pods since."""
-    kept = kept_end(job.meta.annotations.get(KEPT_END))
-    if kept is None or kept.restarts != restarts_of(job):
-        return None
-    if job.finished is None and job.meta.deleted is None:
+    kept = kept_end(meta.annotations.get(KEPT_END))
+    if kept is None or kept.restarts != restarts:
         return None
     return Reading(
         state=kept.state,
@@ -136,7 +144,7 @@ def _kept(job: Job) -> Reading | None:
     )
 
 
-def _stopped_at(meta: Meta) -> datetime | None:
+def stopped_at(meta: Meta) -> datetime | None:
     """Return since when Dispatch itself ends this, None where it doesn't."""
     try:
         return instant(meta.annotations.get(STOPPED_AT), STOPPED_AT)
@@ -149,8 +157,8 @@ def _finished(
 ) -> Reading:
     ranks, live = pods
     if live:
-        going = going_of([(p, _pod(evidence, p)) for p in live])
-        return replace(going, state=ObjectState.ENDING, reason=_words(condition))
+        going = going_of([(p, pod_reading(evidence, p)) for p in live])
+        return replace(going, state=ObjectState.ENDING, reason=words_of(condition))
     if condition.kind == "Complete":
         return _complete(evidence, job, ranks)
     return _failed(evidence, condition, ranks)
@@ -191,7 +199,7 @@ UNPROVEN = (
 
 
 def _failed(evidence: Evidence, condition: Condition, ranks: Ranks) -> Reading:
-    ended_at, said = condition.since, _words(condition)
+    ended_at, said = condition.since, words_of(condition)
     bare = Reading(
         state=ObjectState.FAILED,
         nodes=nodes_of(ranks),
@@ -210,17 +218,18 @@ def _failed(evidence: Evidence, condition: Condition, ranks: Ranks) -> Reading:
     return replace(bare, cause=cause, exit_code=code, proven=proven)
 
 
-def _words(condition: Condition) -> str:
+def words_of(condition: Condition) -> str:
+    """Return a condition as people read it."""
     return f"{condition.reason}: {condition.message}"[:REASON_CHARS]
 
 
 def _deleting(evidence: Evidence, job: Job, ranks: Ranks, live: Sequence[Pod]) -> Reading:
-    by = Cause.STOPPED if _stopped_at(job.meta) else Cause.STOPPED_OUTSIDE
+    by = Cause.STOPPED if stopped_at(job.meta) else Cause.STOPPED_OUTSIDE
     alive = bool(live) if evidence.pods is not None else job.active + job.ready > 0
     if "orphan" in job.meta.finalizers and alive:
         return Reading(ObjectState.RUNNING, reason="deleted as Orphan: its pods live on")
     if alive:
-        going = going_of([(p, _pod(evidence, p)) for p in live])
+        going = going_of([(p, pod_reading(evidence, p)) for p in live])
         cause = going.cause if going.state is ObjectState.ENDING and going.cause else by
         return replace(going, state=ObjectState.ENDING, cause=cause, reason="being deleted")
     decided = decides(ranks)
@@ -245,7 +254,7 @@ def _suspended(
     if live or job.active or job.terminating or not settled:
         going = going_of([(p, readings[p.meta.uid]) for p in live])
         return replace(going, state=ObjectState.ENDING, cause=None, reason="being suspended")
-    holder, cause, said = _holder(evidence, job)
+    holder, cause, said = holder_of(evidence, job.meta)
     before = decides([(p, readings[p.meta.uid]) for p in evidence.pods or () if p.over])
     if before is not None:
         said = f"{said}; the run before ended: {before[1].reason}"
@@ -261,8 +270,9 @@ def _suspended(
     )
 
 
-def _holder(evidence: Evidence, job: Job) -> tuple[str | None, Cause | None, str]:
-    if KUEUE_QUEUE in job.meta.labels:
+def holder_of(evidence: Evidence, meta: Meta) -> tuple[str | None, Cause | None, str]:
+    """Return who holds what is suspended, None for Dispatch; a cause where it stays so."""
+    if KUEUE_QUEUE in meta.labels:
         evicted = evidence.workload.condition("Evicted") if evidence.workload else None
         said = "suspended by Kueue until it is admitted"
         if evicted is None:
@@ -270,8 +280,8 @@ def _holder(evidence: Evidence, job: Job) -> tuple[str | None, Cause | None, str
         # What was deactivated isn't admitted again before a person activates it.
         for_good = evicted.reason.startswith(("Deactivated", "InactiveWorkload"))
         return "kueue", Cause.HELD_OUTSIDE if for_good else None, f"{said}; {evicted.reason}"
-    ours = job.meta.annotations.get(OUR_SUSPENSION)
-    if ours is not None or RESTARTS not in job.meta.annotations:
+    ours = meta.annotations.get(OUR_SUSPENSION)
+    if ours is not None or RESTARTS not in meta.annotations:
         return None, None, "suspended"
     return "outside", Cause.HELD_OUTSIDE, "suspended by somebody else"
 
@@ -290,7 +300,7 @@ def _running(evidence: Evidence, job: Job, ranks: Ranks, live: Sequence[Pod]) ->
         done = [r for r in ranks if r[1].state is ObjectState.SUCCEEDED]
         if done and len(done) >= job.completions:
             return Reading(ObjectState.ENDING, nodes=nodes_of(ranks), started_at=started_of(ranks))
-        return _without_pods(evidence, job, live)
+        return without_pods(evidence, [job.meta.uid], live)
     going = going_of(ranks)
     if decided is not None and not job.replaces:
         return replace(end_of(ranks, decided), state=ObjectState.ENDING)
@@ -299,11 +309,12 @@ def _running(evidence: Evidence, job: Job, ranks: Ranks, live: Sequence[Pod]) ->
     return going
 
 
-def _without_pods(evidence: Evidence, job: Job, live: Sequence[Pod]) -> Reading:
+def without_pods(evidence: Evidence, makers: Collection[str], live: Sequence[Pod]) -> Reading:
+    """Return why there is no pod yet; `makers` are the uids of what should make some."""
     if live:
         return Reading(ObjectState.PENDING, reason="waits for the pods of the run before to go")
     refused = sorted(
-        (e for e in evidence.events if e.reason == "FailedCreate" and e.uid == job.meta.uid),
+        (e for e in evidence.events if e.reason == "FailedCreate" and e.uid in makers),
         key=lambda e: e.at.timestamp() if e.at else 0.0,
     )
     if not refused:
@@ -316,16 +327,16 @@ def _by_counts(evidence: Evidence, job: Job) -> Reading:
     bare = Reading(ObjectState.PENDING, proven=False, source="job", reason="no pod is ready")
     target = job.condition("FailureTarget") or job.condition("SuccessCriteriaMet")
     if target is not None:
-        return replace(bare, state=ObjectState.ENDING, reason=_words(target))
+        return replace(bare, state=ObjectState.ENDING, reason=words_of(target))
     if job.ready:
         return replace(bare, state=ObjectState.RUNNING, started_at=job.started, reason="")
-    return _without_pods(evidence, job, ()) if evidence.events else bare
+    return without_pods(evidence, [job.meta.uid], ()) if evidence.events else bare
 
 
-def _orphaned(evidence: Evidence) -> Reading:
+def orphaned(evidence: Evidence) -> Reading:
     """Return what pods show whose Job is gone; alive, they run without it."""
-    ranks = [(pod, _pod(evidence, pod)) for pod in newest_ranks(evidence.pods or ())]
-    live = [(p, _pod(evidence, p)) for p in evidence.pods or () if not p.over]
+    ranks = [(pod, pod_reading(evidence, pod)) for pod in newest_ranks(evidence.pods or ())]
+    live = [(p, pod_reading(evidence, p)) for p in evidence.pods or () if not p.over]
     restarts = max((restarts_in(p.meta) for p, _ in ranks), default=0)
     if live:
         return replace(going_of(live), restarts=restarts)
