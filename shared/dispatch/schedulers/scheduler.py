@@ -7,8 +7,9 @@ on; what it can't do it doesn't declare, and a call that isn't declared raises `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from dispatch.record.evidence import Found, Glance, Sighting
@@ -102,11 +103,28 @@ class Target:
         ref: Its identity.
         tag: What it must carry.
         restarts: The restarts last recorded (a requeue's guard).
+        released_at: When its gate was first opened, where it is to be opened again.
     """
 
     ref: str
     tag: Tag
     restarts: int = 0
+    released_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One Start that was recorded and whose object isn't known, with the time it may be of.
+
+    Attributes:
+        tag: What its object carries.
+        at: When it was recorded; nothing of it exists before.
+        deadline: When it can't land any more, without skew.
+    """
+
+    tag: Tag
+    at: datetime
+    deadline: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +243,10 @@ class Scheduler(Protocol):
     def release(self, target: Target) -> None:
         """Lift our hold or the gate. Repeatable.
 
+        A scheduler that crashes may forget that a gate was opened, and the run that followed,
+        which goes on for a while. So where the target says that it was opened before, and the
+        scheduler began anew since, it isn't opened again before such a run is over.
+
         Raises:
             Unsupported: Neither a gate nor a hold is declared.
             CallUnknown, CallRefused: Ask again later.
@@ -243,8 +265,10 @@ class Scheduler(Protocol):
         """
         ...
 
-    def lookup(self, targets: Sequence[Target], attempts: Sequence[Tag]) -> LookedUp:
-        """Ask accounting about objects that a Find no longer shows.
+    def lookup(self, targets: Sequence[Target], attempts: Sequence[Sent]) -> LookedUp:
+        """Ask accounting about objects that a Find no longer shows, and Starts that none showed.
+
+        What carries no tag there is an attempt's only if it began in the attempt's own time.
 
         Raises:
             Unsupported: `lookup` isn't declared.
@@ -269,7 +293,38 @@ class KeepsEvidence(Protocol):
     def acknowledge(self, targets: Sequence[Target]) -> None:
         """Let go of evidence that was committed. Repeatable; never raises for what is gone.
 
+        Of an object that hasn't ended, the record knows the run that it is in (`restarts`): what
+        is kept of the runs before it may go, and nothing else.
+
         Raises:
             CallUnknown: Ask again later.
+        """
+        ...
+
+    def free(self, keep: Callable[[str, datetime | None], bool]) -> int:
+        """Let go of the evidence of every job that nobody keeps a record of any more.
+
+        Args:
+            keep: Whether the evidence of a job's object is still wanted, by the job's id and when
+                the object ended, None while it goes on; what it raises is raised.
+
+        Returns:
+            How many objects were let go of.
+
+        Raises:
+            CallUnknown: Some are left; ask again later.
+        """
+        ...
+
+
+@runtime_checkable
+class TellsProgress(Protocol):
+    """An adapter that can tell when an object last wrote anything; for display only."""
+
+    def written_at(self, target: Target) -> datetime | None:
+        """Return when the output of a run last grew; None where it never did, or can't be told.
+
+        Raises:
+            SchedulerUnavailable: It can't be read now.
         """
         ...

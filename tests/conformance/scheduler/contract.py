@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -19,6 +20,7 @@ from dispatch.record.header import Adjust
 from dispatch.record.names import ENDED_STATES, Capability, Cause, ObjectState
 from dispatch.schedulers.scheduler import (
     KeepsEvidence,
+    Sent,
     Started,
     StartOrder,
     StartRefused,
@@ -128,6 +130,12 @@ def others_of(target: Target) -> Iterator[Target]:
         replace(tag, generation=tag.generation + 1),
     ):
         yield replace(target, tag=other)
+
+
+def sent(play: Play, tag: Tag) -> Sent:
+    """Return a Start with that tag which was recorded just now."""
+    now = play.scheduler.glance().seen_at
+    return Sent(tag, now, now + timedelta(seconds=play.declared.call_bound_s))
 
 
 def nobody(target: Target) -> Target:
@@ -784,7 +792,7 @@ class SchedulerContract:
         target, seen = play.end(Work.FAIL)
         if not play.can(Capability.LOOKUP):
             with pytest.raises(Unsupported):
-                play.scheduler.lookup([target], [target.tag])
+                play.scheduler.lookup([target], [sent(play, target.tag)])
             return
         play.world.advance(play.declared.lookup_lag_s)
         play.world.forget(target.ref)
@@ -799,9 +807,9 @@ class SchedulerContract:
         never = replace(target.tag, n=7, a=5)
         if not play.can(Capability.LOOKUP):
             with pytest.raises(Unsupported):
-                play.scheduler.lookup([], [never])
+                play.scheduler.lookup([], [sent(play, never)])
             return
-        answer = play.scheduler.lookup([nobody(target)], [never])
+        answer = play.scheduler.lookup([nobody(target)], [sent(play, never)])
         assert answer.unknown == {nobody(target).ref, "7.5"}
 
     def test_lookup_without_an_answer_concludes_nothing(self, play: Play) -> None:

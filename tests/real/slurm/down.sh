@@ -22,4 +22,7 @@ fi
 if grep -qsF "$base/first" "/proc/$outer/cmdline"; then
   kill -9 "$outer"
 fi
+# Slurm leaves its nodes' control groups; only empty ones can be removed.
+find /sys/fs/cgroup -depth -type d \
+  \( -path '*/slurm_n[0-9]*' -o -path '*/n[0-9]*_slurmstepd.scope*' \) -exec rmdir {} + 2>/dev/null || true
 rm -f "$base/first.pid"

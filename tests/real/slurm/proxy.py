@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from enum import StrEnum
@@ -35,7 +36,7 @@ def is_call(method: str, path: str) -> bool:
 class Proxy:
     """Forwards to one upstream; `choose` says what goes wrong with each request."""
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(upstream)
         self.choose: Chooser = none
         self.requests: list[tuple[str, str]] = []
@@ -55,10 +56,12 @@ class Proxy:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         ).start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._server.server_address[1]}"
 
     def close(self) -> None:
         self._server.shutdown()

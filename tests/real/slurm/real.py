@@ -179,8 +179,10 @@ class RealSlurm:
         """Leave no job and no lame node behind."""
         self.heal()
         (self.base / "work" / "failing-prologs").unlink(missing_ok=True)
-        self.run("scancel", "--user=trainer", check=False)
-        self.run("scancel", "--user=other", check=False)
+        for user in ("trainer", "other"):
+            # Whoever ignores the polite signal would be given its KillWait.
+            self.run("scancel", "--full", "--signal=KILL", f"--user={user}", check=False)
+            self.run("scancel", f"--user={user}", check=False)
         until(lambda: not self.run("squeue", "-h"), "no job is left")
         lame = self.run("sinfo", "-h", "-N", "-p", "main", "-t", "down,drain,fail", "-o", "%N")
         for node in set(lame.split()):

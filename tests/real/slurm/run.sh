@@ -16,7 +16,8 @@ exec 9>"$home/lock"
 flock 9   # one cluster at a time: they share ports
 "$here/rootfs.sh" "$home/$suite" "$suite"
 # Nothing that is started may inherit the lock, or a daemon would keep it.
-trap '"$here/down.sh" "$home/run"' EXIT
+# After a failure the logs stay, to be looked at.
+trap 'code=$?; "$here/down.sh" "$home/run"; [ "$code" -ne 0 ] || rm -rf --one-file-system "${home:?}/run"' EXIT
 "$here/up.sh" "$home/run" "$home/$suite" 9>&-
 cd "$here/../../.."
 if [ $# -eq 0 ]; then

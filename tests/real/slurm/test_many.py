@@ -11,10 +11,10 @@ import urllib3
 from dispatch.record.names import ObjectState
 from dispatch.schedulers.slurm.tokens import minted
 from tests.conformance.scheduler.world import Work
-from tests.real.slurm.test_stories import Story
+from tests.real.slurm.story import Story
 from tests.real.slurm.world import SlurmWorld, id_of
 
-OTHERS = 5_000
+OTHERS = 1_000
 
 
 def crowd(world: SlurmWorld) -> None:

@@ -16,7 +16,7 @@ from dispatch.schedulers.slurm.settings import Bounds, SigningKey
 from tests.conformance.scheduler.world import Work
 from tests.real.slurm.proxy import Trouble
 from tests.real.slurm.real import RealSlurm, until
-from tests.real.slurm.test_stories import Story
+from tests.real.slurm.story import Story
 from tests.real.slurm.world import SlurmWorld, id_of
 
 ON_N1 = SlurmSpec(exclude=("n2", "n3", "n4"))
@@ -166,7 +166,7 @@ def test_a_dead_slurmdbd_hides_nothing_of_slurmctld_and_concludes_nothing(story:
     until(lambda: story.real.run(*begun) == "RUNNING", "accounting knows of its start")
     # An open row says nothing of an end. It has no tag yet, so it could be any attempt's.
     assert story.scheduler.lookup([target], []).unknown == {target.ref}
-    nothing = story.scheduler.lookup([], [target.tag])
+    nothing = story.scheduler.lookup([], [story.sent(target)])
     assert nothing.sightings == ()
     assert nothing.unknown == frozenset()
     story.real.kill("slurmdbd")
@@ -174,13 +174,13 @@ def test_a_dead_slurmdbd_hides_nothing_of_slurmctld_and_concludes_nothing(story:
         story.scheduler.stop(target)
         assert story.end(target).cause is Cause.STOPPED
         with pytest.raises(SchedulerUnavailable):
-            story.scheduler.lookup([target], [target.tag])
+            story.scheduler.lookup([target], [story.sent(target)])
     finally:
         story.real.start("slurmdbd")
 
     def caught_up() -> bool:
         try:
-            known = story.world.another().lookup([target], [target.tag])
+            known = story.world.another().lookup([target], [story.sent(target)])
         except SchedulerUnavailable:
             return False
         return [(one.ref, one.cause) for one in known.sightings] == [(target.ref, Cause.STOPPED)]

@@ -2,80 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from dispatch.errors import CallRefused
-from dispatch.record.codec import spec_digest
-from dispatch.record.evidence import Sighting
+from dispatch.errors import CallRefused, CallUnknown, HitOther
 from dispatch.record.header import Adjust, SlurmSpec, Spec
-from dispatch.record.names import ENDED_STATES, Cause, ObjectState
-from dispatch.schedulers.scheduler import Started, StartOrder, StartRefused, Tag, Target
+from dispatch.record.names import Cause, ObjectState
+from dispatch.schedulers.scheduler import (
+    LookedUp,
+    Sent,
+    StartRefused,
+    Target,
+)
 from dispatch.schedulers.slurm.settings import Queue
+from dispatch.schedulers.slurm.tags import job_name
 from tests.conformance.scheduler.world import Work
 from tests.real.slurm.real import RealSlurm, until
+from tests.real.slurm.story import Story
 from tests.real.slurm.world import SlurmWorld, id_of
-
-_JOBS = itertools.count(1)
-
-
-class Story:
-    """One world and what its tests say again and again."""
-
-    def __init__(self, world: SlurmWorld) -> None:
-        self.world = world
-        self.real = world.real
-        self.scheduler = world.scheduler
-
-    def order(self, spec: Spec, *, a: int = 1, job: str | None = None, **more: Any) -> StartOrder:
-        job = job or f"jobstory{next(_JOBS):04d}"
-        tag = Tag(job, 1, a, spec_digest(spec), 0)
-        fields: dict[str, Any] = {"adjust": None, "owner": "ann", "in_place": False, **more}
-        return StartOrder(tag=tag, spec=spec, **fields)
-
-    def start(self, spec: Spec, **more: Any) -> Target:
-        order = self.order(spec, **more)
-        started = self.scheduler.start(order)
-        assert isinstance(started, Started), started
-        misread = [note for note in started.notes if note.startswith(("Ignoring", "Expected"))]
-        assert misread == [], "every field is known and of its type"
-        return Target(started.ref, order.tag)
-
-    def begin(self, spec: Spec, **more: Any) -> Target:
-        target = self.start(spec, **more)
-        self.scheduler.release(target)
-        return target
-
-    def run(self, spec: Spec, **more: Any) -> Target:
-        target = self.begin(spec, **more)
-        self.wait(target, lambda seen: seen.state is ObjectState.RUNNING, "runs")
-        until(lambda: self.world.processes(target.ref) > 0, "its processes live")
-        return target
-
-    def see(self, target: Target) -> Sighting | None:
-        found = self.scheduler.find()
-        assert found.complete, found.error
-        return next(
-            (one for one in found.by_job.get(target.tag.job, ()) if one.ref == target.ref), None
-        )
-
-    def wait(self, target: Target, holds: Callable[[Sighting], bool], what: str) -> Sighting:
-        last: list[Sighting] = []
-
-        def seen_so() -> bool:
-            one = self.see(target)
-            if one is not None and holds(one):
-                last.append(one)
-            return bool(last)
-
-        until(seen_so, f"{target.ref} {what}")
-        return last[0]
-
-    def end(self, target: Target) -> Sighting:
-        return self.wait(target, lambda seen: seen.state in ENDED_STATES, "ends")
 
 
 @pytest.fixture
@@ -309,7 +257,7 @@ def test_what_slurmctld_forgot_is_found_in_accounting_by_id_and_by_attempt(story
     assert story.see(target) is None
     for known in (
         story.scheduler.lookup([target], []),
-        story.world.another().lookup([], [target.tag]),
+        story.world.another().lookup([], [story.sent(target)]),
     ):
         (one,) = known.sightings
         assert (one.ref, one.state, one.cause) == (seen.ref, seen.state, seen.cause)
@@ -319,3 +267,66 @@ def test_what_slurmctld_forgot_is_found_in_accounting_by_id_and_by_attempt(story
             seen.ended_at,
         )
         assert known.unknown == frozenset()
+
+
+def test_a_run_without_a_tag_is_an_attempts_only_if_it_began_in_its_window(story: Story) -> None:
+    order = story.order(story.world.spec(Work.FAIL))
+    bound = timedelta(seconds=story.scheduler.declare().call_bound_s)
+    began = story.world.clock()
+    named = ("-o", "/dev/null", "-A", "physics", "-J", job_name(order.tag.job))
+    ours = story.real.batch(*named, "--wrap", "exit 7")
+    theirs = story.real.batch(*named, "--wrap", "exit 8", user="other")
+    until(lambda: story.real.state(theirs) == "FAILED", "theirs has ended")
+
+    def told(at: datetime) -> LookedUp:
+        return story.scheduler.lookup([], [Sent(order.tag, at, at + bound)])
+
+    until(lambda: bool(told(began).sightings), "accounting knows it")
+    (one,) = told(began).sightings
+    assert (id_of(one.ref), one.exit_code, one.cause) == (ours, 7, Cause.APP_ERROR)
+    for elsewhere in (began - timedelta(hours=1), began + timedelta(hours=1)):
+        assert told(elsewhere).sightings == ()
+    assert told(began - timedelta(hours=1)).unknown == {"1.1"}
+
+
+def test_a_tag_that_its_user_wiped_stops_every_conclusion_about_that_job(story: Story) -> None:
+    target = story.run(story.world.spec(Work.LAST))
+    beside = story.run(story.world.spec(Work.LAST))
+    change = ("update", f"jobid={id_of(target.ref)}", "comment=mine", "extra=mine")
+    story.real.run("scontrol", *change, user="trainer")
+    found = story.scheduler.find()
+    assert not found.discovery(target.tag.job).complete
+    assert [one.code for one in found.doubts[target.tag.job]] == ["tag_missing"]
+    assert found.discovery(beside.tag.job).complete
+    with pytest.raises(HitOther):
+        story.scheduler.stop(target)
+    assert story.world.processes(target.ref) > 0
+
+
+def test_a_gate_that_a_killed_slurmctld_closed_again_isnt_opened_beside_a_forgotten_run(
+    story: Story,
+) -> None:
+    target = story.start(story.world.spec(Work.LAST))
+    began = story.world.clock()
+    story.scheduler.release(target)
+    again = replace(target, released_at=began)
+    # Merely lost, or repeated: slurmctld has been running all the time.
+    story.scheduler.release(again)
+    story.wait(target, lambda seen: seen.state is ObjectState.RUNNING, "runs")
+    held = story.start(story.world.spec(Work.LAST))
+    story.world.advance(story.world.settings.bounds.save_window_s)
+    story.real.restart_controller()
+    late = replace(held, released_at=began)
+    # In its first second its diagnostics don't tell yet since when it runs.
+    with pytest.raises((CallRefused, CallUnknown), match=r"began anew|since when"):
+        story.scheduler.release(late)
+    until(lambda: _releases(story, late), "it is opened once that run must be over")
+
+
+def _releases(story: Story, target: Target) -> bool:
+    try:
+        story.scheduler.release(target)
+    except (CallRefused, CallUnknown):
+        return False
+    seen = story.see(target)
+    return seen is not None and not seen.held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from dispatch.schedulers.slurm.cluster import SlurmScheduler
 from dispatch.schedulers.slurm.rest import Rest
 from dispatch.schedulers.slurm.settings import Bounds, Queue, SigningKey, SlurmCluster
 from dispatch.schedulers.slurm.tags import identified
-from dispatch.schedulers.slurm.tokens import MintedTokens
+from dispatch.schedulers.slurm.tokens import MintedTokens, Tokens
 from tests.conformance.scheduler.world import Work
 from tests.real.slurm.proxy import Proxy, Trouble, is_call, none
 from tests.real.slurm.real import RealSlurm, until
@@ -56,9 +57,11 @@ def id_of(ref: str) -> int:
 class SlurmWorld:
     """A name of its own on the real cluster, a proxy before it, and adapters through that."""
 
-    def __init__(self, real: RealSlurm, **changed: Any) -> None:
+    def __init__(
+        self, real: RealSlurm, *, tls: ssl.SSLContext | None = None, **changed: Any
+    ) -> None:
         self.real = real
-        self.proxy = Proxy(real.url)
+        self.proxy = Proxy(real.url, tls)
         queues = {
             "main": Queue(partition="main", accounts=("physics",), qos=("normal", "brief")),
             "closed": Queue(partition="closed", accounts=("physics",), qos=("normal",)),
@@ -88,8 +91,11 @@ class SlurmWorld:
     def clock(self) -> datetime:
         return datetime.now(UTC)
 
-    def another(self) -> SlurmScheduler:
-        tokens = MintedTokens(self.real.key, self.clock)
+    def tokens(self) -> Tokens:
+        return MintedTokens(self.real.key, self.clock)
+
+    def another(self, tokens: Tokens | None = None) -> SlurmScheduler:
+        tokens = self.tokens() if tokens is None else tokens
         rest = Rest(self.settings, tokens, monotonic=time.monotonic)
         made = SlurmScheduler(self.settings, rest, clock=self.clock)
         self._opened.append(made)

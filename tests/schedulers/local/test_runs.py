@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import dispatch
 from dispatch.record.header import Adjust, LocalSpec
 from dispatch.record.names import Cause, ObjectState
 from dispatch.schedulers.local import processes
-from dispatch.schedulers.scheduler import Started, StartRefused, Target
+from dispatch.schedulers.scheduler import Started, StartRefused, Target, TellsProgress
 from tests.conformance.scheduler.world import Work
 from tests.schedulers.local.play import Local
 
@@ -312,3 +313,19 @@ def test_a_runner_is_small_because_it_loads_only_the_standard_library() -> None:
     ).stdout.split()
     own = {"dispatch", "__main__"}
     assert set(loaded) - own <= set(sys.stdlib_module_names) | set(sys.builtin_module_names)
+
+
+def test_when_a_run_last_wrote_can_be_told_of_any_of_its_nodes(local: Local) -> None:
+    assert isinstance(local.scheduler, TellsProgress)
+    silent = local.shell("exec sleep 60")
+    assert local.scheduler.written_at(silent) is None
+    target = local.shell('test "$DISPATCH_NODE_RANK" = 0 || echo now', n=2, nodes=2)
+    seen = local.wait_for_end(target)
+    written = local.scheduler.written_at(target)
+    assert written is not None
+    assert seen.started_at is not None
+    assert seen.ended_at is not None
+    # A file's time is of the kernel's tick, which lags a little.
+    assert seen.started_at.timestamp() - 0.1 <= written.timestamp() <= seen.ended_at.timestamp()
+    gone = replace(target, ref="here/jnothing000.1.1/00")
+    assert local.scheduler.written_at(gone) is None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dispatch.record.header import Adjust, Spec
-from dispatch.schedulers.scheduler import StartOrder, Tag, Target
+from dispatch.schedulers.scheduler import Sent, StartOrder, Tag, Target
 from dispatch.schedulers.slurm.cluster import SlurmScheduler
 from dispatch.schedulers.slurm.rest import Rest
 from dispatch.schedulers.slurm.settings import Queue, SigningKey, SlurmCluster
@@ -69,6 +69,11 @@ def order(
     """Return a Start; `spec` replaces the spec's fields."""
     fields: dict[str, Any] = {"name": "train", "command": ("sleep", "1")}
     return StartOrder(tag(n, a, job=job), Spec(**{**fields, **spec}), adjust, owner, False)
+
+
+def sent(at: datetime, n: int = 1, a: int = 1, *, job: str = JOB) -> Sent:
+    """Return a Start that was recorded at a time, with the cluster's own bound."""
+    return Sent(tag(n, a, job=job), at, at + timedelta(seconds=settings().call_bound_s))
 
 
 @dataclass

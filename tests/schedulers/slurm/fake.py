@@ -98,6 +98,7 @@ class FakeSlurm:
     asked: list[Asked] = field(default_factory=list)
     next_id: int = 1
     alive: bool = True
+    began: int = 1
     ignores: tuple[str, ...] = ()
     url: str = ""
 
@@ -201,7 +202,7 @@ class FakeSlurm:
                 return 200, self._body(version, jobs=jobs, last_update=number(self.now()))
             case ["jobs", "state"]:
                 states = [
-                    {"job_id": str(key), "state": job["job_state"]}
+                    {"job_id": str(key), "state": job.get("job_state", ["PENDING"])}
                     for key, job in self.jobs.items()
                 ]
                 return 200, self._body(version, jobs=states)
@@ -218,7 +219,8 @@ class FakeSlurm:
             case ["job", text]:
                 return self._one(version, asked, self.jobs[int(text)])
             case ["diag"]:
-                return 200, self._body(version, statistics={"req_time": number(self.now())})
+                times = {"req_time": number(self.now()), "req_time_start": number(self.began)}
+                return 200, self._body(version, statistics=times)
             case ["partitions"]:
                 parts = [
                     {"name": "main", "partition": {"state": ["UP"]}},
@@ -296,7 +298,12 @@ class FakeSlurm:
                 rows = [run for run in self.runs if run["job_id"] == int(text)]
             case ["jobs"]:
                 name = query.get("job_name", [None])[0]
-                rows = [run for run in self.runs if name is None or run["name"] == name]
+                since = int(query.get("start_time", ["0"])[0])
+                rows = [
+                    run
+                    for run in self.runs
+                    if name in (None, run["name"]) and not 0 < run["time"]["end"] < since
+                ]
             case ["user", user]:
                 association = {"account": "physics", "user": user}
                 users = [{"name": user, "associations": [association]}] if user == "trainer" else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from dispatch.record.names import Capability, Cause, ObjectState
 from dispatch.schedulers.scheduler import Scheduler, Started, StartRefused, Target
 from dispatch.schedulers.slurm.cluster import SlurmScheduler
 from dispatch.schedulers.slurm.tags import identified, marked
-from tests.schedulers.slurm.conftest import JOB, World, order, settings, tag
+from tests.schedulers.slurm.conftest import JOB, World, order, sent, settings, tag
 from tests.schedulers.slurm.fake import Fault, error, exited, number
 
 
@@ -81,7 +83,7 @@ def test_f01_a_landing_that_only_accounting_knows_is_found_by_its_tag(world: Wor
     world.fake.runs_on(id_of(target))
     world.fake.ends(id_of(target), "COMPLETED")
     world.fake.forget(id_of(target))
-    got = world.scheduler().lookup([], [tag()])
+    got = world.scheduler().lookup([], [sent(world.clock.at)])
     assert [one.ref for one in got.sightings] == [target.ref]
     assert got.sightings[0].state is ObjectState.SUCCEEDED
     assert got.unknown == frozenset()
@@ -211,7 +213,7 @@ def test_f05_a_row_that_accounting_never_closed_says_nothing_of_an_end(world: Wo
     got = scheduler.lookup([target], [])
     assert got.sightings == ()
     assert got.unknown == {target.ref}
-    attempt = scheduler.lookup([], [tag()])
+    attempt = scheduler.lookup([], [sent(world.clock.at)])
     assert [one.state for one in attempt.sightings] == [ObjectState.RUNNING]
 
 
@@ -357,20 +359,21 @@ def test_f18_a_job_that_runs_over_midnight_is_found_with_the_same_identity(world
     world.clock.at = world.clock.at.replace(hour=23, minute=58)
     scheduler = world.scheduler()
     target = world.started(scheduler)
+    began = world.clock.at
     world.fake.runs_on(id_of(target))
     world.clock.pass_s(300)
     world.fake.ends(id_of(target), "COMPLETED")
     assert [one.ref for one in seen(scheduler)] == [target.ref]
     world.fake.forget(id_of(target))
     later = world.scheduler()
-    got = later.lookup([target], [tag()])
+    got = later.lookup([target], [sent(began)])
     assert {one.ref for one in got.sightings} == {target.ref}
     since = int(
         next(one.path for one in world.fake.asked if "start_time=" in one.path)
         .partition("start_time=")[2]
         .partition("&")[0]
     )
-    assert since < world.clock.epoch() - 86_400
+    assert since < began.timestamp()
 
 
 # --- F19, F21, F22: ids, lives and tags --------------------------------------------------------
@@ -431,11 +434,97 @@ def test_f19_without_comments_in_accounting_a_run_is_matched_by_name_user_and_ti
     world.fake.forget(id_of(target))
     (one,) = scheduler.lookup([target], []).sightings
     assert (one.ref, one.exit_code) == (target.ref, 7)
-    # An attempt without an id can't be told from it by name alone: nothing is concluded.
-    got = scheduler.lookup([], [tag(a=2)])
-    assert (got.sightings, got.unknown) == ((), frozenset())
+    # The row of an object whose id is known is no other attempt's.
+    got = scheduler.lookup([target], [sent(world.clock.at, a=2)])
+    assert [one.ref for one in got.sightings] == [target.ref]
+    assert got.unknown == {"1.2"}
     world.fake.runs[0]["time"]["submission"] -= 3600
     assert scheduler.lookup([target], []).unknown == {target.ref}
+
+
+def tagless(world: World, **fields: Any) -> dict[str, Any]:
+    """Add a run of the job's name without a tag, as accounting without comments keeps it."""
+    job = world.fake.job(name="dispatch-" + JOB, nodes="n1", job_state=["FAILED"], hold=False)
+    job.update(start_time=number(world.clock.epoch()), end_time=number(world.clock.epoch() + 1))
+    job.update({"exit_code": exited(7), **fields})
+    world.fake.forget(job["job_id"])
+    return world.fake.account(job)
+
+
+def test_f19_an_attempt_without_an_id_owns_what_began_in_its_window_and_nothing_else(
+    world: World,
+) -> None:
+    scheduler = world.scheduler(accounting="names")
+    began = world.clock.at
+    bounds, call_bound_s = settings().bounds, settings().call_bound_s
+    run = tagless(world)
+    submitted = run["time"]["submission"]
+    first, last = -bounds.clock_skew_s - 1, call_bound_s + bounds.clock_skew_s
+    world.clock.pass_s(last + bounds.lookup_lag_s + 60)
+    for offset, ours in [(first - 1, 0), (first, 1), (0, 1), (last, 1), (last + 1, 0)]:
+        run["time"]["submission"] = submitted + offset
+        run["time"]["end"] = submitted + offset + 1
+        got = scheduler.lookup([], [sent(began, 2, 1)])
+        assert [(one.n, one.a, one.exit_code) for one in got.sightings] == [(2, 1, 7)] * ours
+        assert got.unknown == (frozenset() if ours else {"2.1"})
+        # Asked again, it is the same object.
+        assert scheduler.lookup([], [sent(began, 2, 1)]).sightings == got.sightings
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"user": "mallory"},
+        {"name": "dispatch-j00000002"},
+        {"name": ""},
+        {"restart_cnt": 1},
+        {"array": {"job_id": 9}},
+        {"comment": {"job": "dispatch/1 job=j00000002 n=1 a=1 gen=0 of=proving at=1 spec="}},
+    ],
+)
+def test_f19_a_run_in_an_attempts_window_that_lacks_what_is_ours_is_not_ours(
+    world: World, change: dict[str, Any]
+) -> None:
+    scheduler = world.scheduler(accounting="names")
+    run = tagless(world)
+    run.update(change)
+    if "comment" in change:
+        run["comment"]["job"] += "0" * 64
+    got = scheduler.lookup([], [sent(world.clock.at)])
+    assert got.sightings == ()
+    assert got.unknown == {"1.1"}
+
+
+def test_f19_an_id_that_was_used_again_gives_each_attempt_its_own_run(world: World) -> None:
+    scheduler = world.scheduler(accounting="names")
+    began = world.clock.at
+    first = tagless(world)
+    world.clock.pass_s(3_600)
+    second = tagless(world, exit_code=exited(9))
+    second["job_id"] = first["job_id"]
+    third = tagless(world, exit_code=exited(11), restart_cnt=number(1)["number"])
+    third["job_id"], third["time"]["submission"] = first["job_id"], world.clock.epoch() + 30
+    got = scheduler.lookup([], [sent(began, 1, 1), sent(world.clock.at, 1, 2)])
+    assert [(one.a, one.exit_code, one.restarts) for one in got.sightings] == [
+        (1, 7, 0),
+        (2, 11, 1),
+    ]
+
+
+def test_f05_a_run_that_accounting_never_closed_holds_an_attempt_open_for_the_lag_alone(
+    world: World,
+) -> None:
+    scheduler = world.scheduler()
+    began = world.clock.at
+    run = tagless(world)
+    run["state"]["current"], run["time"]["end"] = ["RUNNING"], 0
+    got = scheduler.lookup([], [sent(began)])
+    assert (got.sightings, got.unknown) == ((), frozenset())
+    bounds, call_bound_s = settings().bounds, settings().call_bound_s
+    world.clock.pass_s(call_bound_s + bounds.clock_skew_s + bounds.lookup_lag_s)
+    assert scheduler.lookup([], [sent(began)]).unknown == frozenset()
+    world.clock.pass_s(1)
+    assert scheduler.lookup([], [sent(began)]).unknown == {"1.1"}
 
 
 def test_f19_a_foreign_user_with_our_name_and_tag_is_not_ours(world: World) -> None:
@@ -811,3 +900,56 @@ def test_check_never_raises_where_nothing_answers(world: World) -> None:
     world.fake.faults.append(Fault("GET", "", times=100))
     lines = world.scheduler().check()
     assert [line.ok for line in lines] == [False]
+
+
+# --- a gate that is opened again (ADR 31) -------------------------------------------------------
+
+
+def test_a_release_that_is_repeated_asks_since_when_slurmctld_runs_and_a_first_one_doesnt(
+    world: World,
+) -> None:
+    scheduler = world.scheduler()
+    target = world.started(scheduler)
+    scheduler.release(target)
+    assert [one.path for one in world.fake.asked if "diag" in one.path] == []
+    world.fake.jobs[id_of(target)].update(hold=True, state_reason="JobHeldUser")
+    scheduler.release(replace(target, released_at=world.clock.at))
+    assert len([one.path for one in world.fake.asked if "diag" in one.path]) == 1
+    (one,) = seen(scheduler)
+    assert not one.held
+
+
+@pytest.mark.parametrize(
+    ("began_after_s", "waits"), [(-7, False), (-6, True), (0, True), (60, True)]
+)
+def test_a_gate_that_a_crash_closed_isnt_opened_before_a_forgotten_run_is_over(
+    world: World, began_after_s: int, waits: bool
+) -> None:
+    scheduler = world.scheduler()
+    target = replace(world.started(scheduler), released_at=world.clock.at)
+    bounds = settings().bounds
+    world.fake.began = world.clock.epoch() + began_after_s
+    world.clock.pass_s(120)
+    if waits:
+        with pytest.raises(CallRefused, match="began anew"):
+            scheduler.release(target)
+        assert seen(scheduler)[0].held
+    world.clock.at = datetime.fromtimestamp(world.fake.began, UTC)
+    world.clock.pass_s(bounds.node_loss_window_s + bounds.clock_skew_s)
+    scheduler.release(target)
+    assert not seen(scheduler)[0].held
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [None, (500, ""), (200, {"statistics": {}}), (200, {"statistics": None}), (200, "[]")],
+)
+def test_a_gate_isnt_opened_again_where_nothing_tells_since_when_slurmctld_runs(
+    world: World, reply: tuple[int, Any] | None
+) -> None:
+    scheduler = world.scheduler()
+    target = replace(world.started(scheduler), released_at=world.clock.at)
+    world.fake.faults.append(Fault("GET", "diag", reply=reply))
+    with pytest.raises(CallUnknown, match="since when"):
+        scheduler.release(target)
+    assert seen(scheduler)[0].held

@@ -9,20 +9,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from dispatch.schedulers.slurm import request
 from dispatch.schedulers.slurm.rest import NoReply, Rest
 from dispatch.schedulers.slurm.settings import Bounds
 from dispatch.schedulers.slurm.tokens import MintedTokens
+from tests.schedulers.slurm.certificates import certificate
 from tests.schedulers.slurm.conftest import Clock, settings
 from tests.schedulers.slurm.fake import KEY, FakeSlurm, Served
 
@@ -161,37 +156,6 @@ def test_what_isnt_json_is_handed_on_as_text() -> None:
     page = b"<html>down</html>"
     with speaking_to([HEAD % len(page) + page]) as (rest, _):
         assert send(rest, request.jobs()) == "<html>down</html>"
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate of this machine's own and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    begins = datetime.now(UTC) - timedelta(days=1)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(begins)
-        .not_valid_after(begins + timedelta(days=30))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
-    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return cert_file, key_file
 
 
 @pytest.mark.parametrize("trusted", [True, False])

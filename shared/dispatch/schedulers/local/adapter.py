@@ -9,7 +9,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from dispatch.schedulers.scheduler import (
     CheckLine,
     LookedUp,
     Output,
+    Sent,
     Started,
     StartOrder,
     StartRefused,
@@ -52,6 +53,22 @@ CAPABILITIES = (
 
 _REF = re.compile(r"(.+)/([a-z0-9]+\.[0-9]+\.[0-9]+)/([0-9a-f]+)")
 _MOST_BYTES_OF_A_CHARACTER = 4
+
+
+def declarations(cluster: str, retention_s: int = RETENTION_S) -> Declarations:
+    """Return what such a cluster declares, whether its spool is there or not."""
+    return Declarations(
+        adapter="local",
+        cluster=cluster,
+        capabilities=CAPABILITIES,
+        node_loss_window_s=NODE_LOSS_WINDOW_S,
+        call_bound_s=CALL_BOUND_S,
+        landing_bound_s=LANDING_BOUND_S,
+        request_timeout_s=REQUEST_TIMEOUT_S,
+        retention_s=retention_s,
+        save_window_s=SAVE_WINDOW_S,
+        clock_skew_s=0,
+    )
 
 
 class _NotFound(Exception):
@@ -96,18 +113,7 @@ class LocalScheduler:
 
     def declare(self) -> Declarations:
         """Return the cluster's declarations; none of it depends on the machine's state."""
-        return Declarations(
-            adapter="local",
-            cluster=self._cluster,
-            capabilities=CAPABILITIES,
-            node_loss_window_s=NODE_LOSS_WINDOW_S,
-            call_bound_s=CALL_BOUND_S,
-            landing_bound_s=LANDING_BOUND_S,
-            request_timeout_s=REQUEST_TIMEOUT_S,
-            retention_s=int(self._retention.total_seconds()),
-            save_window_s=SAVE_WINDOW_S,
-            clock_skew_s=0,
-        )
+        return declarations(self._cluster, int(self._retention.total_seconds()))
 
     def check(self) -> Sequence[CheckLine]:
         """Say whether the spool is there and writable, and what this machine lets a run do."""
@@ -296,7 +302,7 @@ class LocalScheduler:
         """Run the same object again, unless it was restarted since the target was recorded."""
         self._refusable(target, partial(lives.requeue, restarts=target.restarts))
 
-    def lookup(self, targets: Sequence[Target], attempts: Sequence[Tag]) -> LookedUp:
+    def lookup(self, targets: Sequence[Target], attempts: Sequence[Sent]) -> LookedUp:
         """Refuse: what this cluster has forgotten it doesn't know.
 
         Raises:
@@ -316,6 +322,17 @@ class LocalScheduler:
             raise SchedulerUnavailable(f"{target.ref} is unknown", job=target.tag.job) from problem
         except (Gone, Unreadable, OSError) as problem:
             raise SchedulerUnavailable(str(problem), job=target.tag.job) from problem
+
+    def written_at(self, target: Target) -> datetime | None:
+        """Return when any node of the object last wrote, as `TellsProgress.written_at` promises."""
+        try:
+            folder, order = self._located(target)
+            times = [_changed_at(folder.path / path) for path in output_paths(order)]
+        except _NotFound:
+            return None
+        except (Gone, Unreadable, OSError) as problem:
+            raise SchedulerUnavailable(str(problem), job=target.tag.job) from problem
+        return max((one for one in times if one is not None), default=None)
 
     def _refusable(self, target: Target, change: Callable[[Life], Life]) -> None:
         try:
@@ -385,6 +402,15 @@ class LocalScheduler:
 
 def _drawn() -> str:
     return secrets.token_hex(8)
+
+
+def _changed_at(path: Path) -> datetime | None:
+    """Return when a file last grew; None where there is none, or nothing in it."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return datetime.fromtimestamp(found.st_mtime, UTC) if found.st_size else None
 
 
 def _piece(path: Path, offset: int, limit: int, life: Life) -> Output:

@@ -30,6 +30,8 @@ class Limits:
 def refusals(spec: Spec, limits: Limits) -> list[str]:
     """Return what the local cluster can't do of a spec, each a sentence that names the field."""
     found = []
+    if spec.eks is not None and spec.eks.kind is not None:
+        found.append(f"field 'eks.kind': a {spec.eks.kind} runs on a Kubernetes cluster only")
     if spec.image is not None:
         found.append("field 'image': this cluster runs processes of the machine, no containers")
     if spec.gpus_per_node > 0 and not limits.gpus:

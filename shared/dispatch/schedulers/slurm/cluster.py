@@ -18,10 +18,10 @@ from dispatch.schedulers.scheduler import (
     CheckLine,
     LookedUp,
     Output,
+    Sent,
     Started,
     StartOrder,
     StartRefused,
-    Tag,
     Target,
 )
 from dispatch.schedulers.slurm import request
@@ -58,7 +58,7 @@ class SlurmScheduler:
         self._clock = clock
         self._sleep = sleep
         self._session = Session(cluster, rest, clock)
-        self._objects = Objects(cluster, self._session)
+        self._objects = Objects(cluster, self._session, clock)
         self._refs: dict[int, str] = {}
         self._mended: set[str] = set()
         self._last_submit: datetime | None = None
@@ -262,7 +262,7 @@ class SlurmScheduler:
 
     # --- accounting, output -----------------------------------------------------------------
 
-    def lookup(self, targets: Sequence[Target], attempts: Sequence[Tag]) -> LookedUp:
+    def lookup(self, targets: Sequence[Target], attempts: Sequence[Sent]) -> LookedUp:
         """Ask accounting; as `Scheduler.lookup`. A row without an end says nothing of one."""
         if self._cluster.accounting == "none":
             raise Unsupported(f"lookup: cluster {self._cluster.name} has no accounting")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from dispatch.errors import CallRefused, CallUnknown, HitOther, Unsupported
 from dispatch.record.names import ENDED_STATES, ObjectState
@@ -33,9 +35,12 @@ class _Ours:
 class Objects:
     """The calls of one cluster that name an object."""
 
-    def __init__(self, cluster: SlurmCluster, session: Session) -> None:
+    def __init__(
+        self, cluster: SlurmCluster, session: Session, clock: Callable[[], datetime]
+    ) -> None:
         self._cluster = cluster
         self._session = session
+        self._clock = clock
 
     def stop(self, target: Target) -> None:
         """Cancel the job with its whole tree; as `Scheduler.stop`."""
@@ -84,8 +89,33 @@ class Objects:
             )
         if meaning.state is not ObjectState.PENDING or not meaning.held:
             return
+        if target.released_at is not None:
+            self._forgot_no_run(target, target.released_at)
         self._call(request.release(ours.row.job_id), target, ours, "release")
         self._read_back(target)
+
+    def _forgot_no_run(self, target: Target, released_at: datetime) -> None:
+        """Refuse while a run may execute that slurmctld forgot with the release that led to it.
+
+        A node tells of such a run when it registers again, and slurmctld ends it then.
+        """
+        bounds = self._cluster.bounds
+        began = self._session.began()
+        if began is None:
+            raise CallUnknown(
+                f"release of {target.ref}: slurmctld's diagnostics don't tell since when it runs, "
+                "so it may have forgotten a run",
+                job=target.tag.job,
+            )
+        skew = timedelta(seconds=bounds.clock_skew_s)
+        over = began + timedelta(seconds=bounds.node_loss_window_s) + skew
+        # Whole seconds: it began within the one that it names.
+        if began + timedelta(seconds=1) + skew >= released_at and self._clock() < over:
+            raise CallRefused(
+                f"release: slurmctld began anew at {began:%H:%M:%S} UTC, after {target.ref} was "
+                f"first released: a run that it forgot may execute until {over:%H:%M:%S}",
+                job=target.tag.job,
+            )
 
     def requeue(self, target: Target) -> None:
         """Have the same job run again from the start; as `Scheduler.requeue`."""

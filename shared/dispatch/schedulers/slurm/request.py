@@ -68,6 +68,8 @@ def problems(cluster: SlurmCluster, spec: Spec, owner: str | None = None) -> tup
 
 def _unsupported(spec: Spec) -> tuple[str, ...]:
     found: list[str] = []
+    if spec.eks is not None and spec.eks.kind is not None:
+        found.append(f"eks.kind: a {spec.eks.kind} runs on a Kubernetes cluster only")
     if spec.image is not None:
         found.append("image: containers aren't started on Slurm; name the runtime in the command")
     if spec.priority is not None and spec.priority > 0:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 
 from dispatch.errors import SchedulerUnavailable
 from dispatch.schedulers.slurm import request
+from dispatch.schedulers.slurm.numbers import number
 from dispatch.schedulers.slurm.request import Question
 from dispatch.schedulers.slurm.response import SUPPORTED, Answer, Kind, Reply, read
 from dispatch.schedulers.slurm.rest import NoReply, Rest
@@ -124,6 +125,20 @@ class Session:
             )
         except (NoReply, SchedulerUnavailable) as reason:
             raise Doubt(str(reason)) from None
+
+    def began(self) -> datetime | None:
+        """Return since when slurmctld has been running, at the earliest; None if it can't be told.
+
+        Its statistics begin with it, and again at midnight and whenever somebody resets them.
+        """
+        try:
+            reply = self.fetch("GET", f"/slurm/{self.api()}/diag/")
+        except Doubt:
+            return None
+        statistics = reply.body.get("statistics") if isinstance(reply.body, Mapping) else None
+        stamp = statistics.get("req_time_start") if isinstance(statistics, Mapping) else None
+        seconds = number(stamp)
+        return None if not seconds else datetime.fromtimestamp(seconds, UTC)
 
     def api(self) -> str:
         """Return the version that is spoken: the configured one, or the newest both know.

@@ -93,7 +93,6 @@ class Bounds(Model):
         node_loss_window_s: How long a process may live on a node that Slurm has given up.
         clock_skew_s: Between this clock and slurmctld's.
         lookup_lag_s: How late slurmdbd may learn of an end.
-        lookup_window_s: How far back accounting is searched for an attempt without an id.
     """
 
     request_timeout_s: Annotated[int, Field(ge=1, le=300)] = 25
@@ -104,7 +103,6 @@ class Bounds(Model):
     node_loss_window_s: Seconds = 900
     clock_skew_s: Seconds = 5
     lookup_lag_s: Seconds = 120
-    lookup_window_s: Annotated[int, Field(ge=3600)] = 30 * 86_400
 
 
 class SlurmCluster(Model):

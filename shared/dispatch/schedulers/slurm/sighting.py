@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from dispatch.record.evidence import MAX_NODES, Sighting
+from dispatch.record.evidence import MAX_NODES, Doubt, Sighting
 from dispatch.record.names import Cause, ObjectState
 from dispatch.schedulers.slurm.response import Answer, digest
 from dispatch.schedulers.slurm.rows import Row
@@ -30,18 +30,18 @@ class Evidence:
     ours: tuple[tuple[Row, Mark], ...]
     by_job: Mapping[str, tuple[Sighting, ...]]
     doubts: tuple[str, ...]
-    of_jobs: Mapping[str, str]
+    of_jobs: Mapping[str, tuple[Doubt, ...]]
 
 
 def evidence(cluster: SlurmCluster, answer: Answer) -> Evidence:
     """Return our objects in a list, and every reason to doubt that it is whole."""
     ours: list[tuple[Row, Mark]] = []
     doubts: list[str] = []
-    of_jobs: dict[str, str] = {}
+    of_jobs: dict[str, list[Doubt]] = {}
     for bad in answer.malformed:
         why = f"job {bad.job_id or '?'} can't be read: {bad.reason}"
         if job := named_job(bad.name):
-            of_jobs[job] = why
+            _doubt(of_jobs, job, "unreadable", f"{cluster.name}:{bad.job_id or '?'}", why)
         elif not bad.name:
             doubts.append(why)
     for row in answer.rows:
@@ -52,17 +52,28 @@ def evidence(cluster: SlurmCluster, answer: Answer) -> Evidence:
             if is_ours(cluster, row, mark):
                 ours.append((row, mark))
                 if row.meaning.alarm is not None:
-                    of_jobs[mark.tag.job] = f"job {row.job_id}: {row.meaning.alarm}"
+                    why = f"job {row.job_id}: {row.meaning.alarm}"
+                    _doubt(of_jobs, mark.tag.job, "strange_state", _ref(row, mark), why)
         elif (job := named_job(row.name)) and row.user in cluster.users and not row.of_many:
-            of_jobs[job] = f"job {row.job_id} has its name and no readable tag: was it changed?"
+            why = f"job {row.job_id} has its name and no readable tag: was it changed?"
+            _doubt(of_jobs, job, "tag_missing", f"{cluster.name}:{row.job_id}", why)
     if cluster.run_as and not cluster.sees_all_jobs:
         doubts.append(f"{cluster.user} isn't shown the jobs of all users (sees_all_jobs)")
     by_job = _by_job(ours, of_jobs)
-    return Evidence(tuple(ours), by_job, tuple(dict.fromkeys(doubts))[:20], of_jobs)
+    told = {job: tuple(these) for job, these in of_jobs.items()}
+    return Evidence(tuple(ours), by_job, tuple(dict.fromkeys(doubts))[:20], told)
+
+
+def _doubt(of_jobs: dict[str, list[Doubt]], job: str, code: str, about: str, why: str) -> None:
+    of_jobs.setdefault(job, []).append(Doubt(f"{code}/{about}", code, why))
+
+
+def _ref(row: Row, mark: Mark) -> str:
+    return str(Identity(mark.cluster, row.job_id, mark.at_ms))
 
 
 def _by_job(
-    ours: list[tuple[Row, Mark]], of_jobs: dict[str, str]
+    ours: list[tuple[Row, Mark]], of_jobs: dict[str, list[Doubt]]
 ) -> dict[str, tuple[Sighting, ...]]:
     """Return the sightings by job; what no record can hold goes to `of_jobs`."""
     by_job: dict[str, tuple[Sighting, ...]] = {}
@@ -72,7 +83,8 @@ def _by_job(
             by_job[job] = (*by_job.get(job, ()), sighted(row, mark))
         except ValidationError as error:
             field = ".".join(map(str, error.errors()[0]["loc"]))
-            of_jobs[job] = f"job {row.job_id} can't be recorded: field {field!r}"
+            why = f"job {row.job_id} can't be recorded: field {field!r}"
+            _doubt(of_jobs, job, "unreadable", _ref(row, mark), why)
     return by_job
 
 
@@ -105,7 +117,7 @@ def sighted(row: Row, mark: Mark) -> Sighting:
     if row.node_count > len(nodes) > 0:
         reason = f"{reason}; on {row.node_count} nodes"
     return Sighting(
-        ref=str(Identity(mark.cluster, row.job_id, mark.at_ms)),
+        ref=_ref(row, mark),
         n=mark.tag.n,
         a=mark.tag.a,
         spec_digest=mark.tag.spec_digest,
