@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,17 +20,38 @@ from dispatch.api.models import (
     MAX_ANSWER_BYTES,
     EntryAnswer,
     HistoryAnswer,
+    ProgressAnswer,
     RefusalAnswer,
     StatusAnswer,
+    SummaryAnswer,
     WaitingAnswer,
 )
+from dispatch.api.story_models import (
+    AdviceAnswer,
+    LaneAnswer,
+    LineAnswer,
+    MarkAnswer,
+    SectionAnswer,
+    SpanAnswer,
+    StoryAnswer,
+    TimelineAnswer,
+)
 from dispatch.clusters import Brakes, Cluster
-from dispatch.core.project import Staleness
-from dispatch.errors import RecordRefused
+from dispatch.core.fold import fold
+from dispatch.core.job import Job
+from dispatch.core.project import Staleness, project
+from dispatch.errors import JobNotFound, JobTombstoned, NothingRan, RecordRefused
+from dispatch.narrate.around import Around
+from dispatch.narrate.standing import since_of
+from dispatch.narrate.story import why
+from dispatch.narrate.timeline import timeline
+from dispatch.narrate.words import Reader
 from dispatch.record.codec import decode_entry, decode_header, parse_strict
+from dispatch.record.export import export_lines
 from dispatch.record.header import Declarations, Header
 from dispatch.record.view import Envelope, View
 from dispatch.store.records import ClusterHealth
+from dispatch.supervisor.progress import Progress
 
 
 def answer_text(answer: BaseModel) -> str:
@@ -110,6 +131,39 @@ def history_of(
     )
 
 
+def export_piece(view: View, after: int, *, most: int) -> tuple[str, int | None]:
+    """Return a record's export from an entry on, and where the next piece begins if it was cut.
+
+    Args:
+        view: The record.
+        after: The number of the last entry that isn't wanted; the header comes with 0.
+        most: Bytes of a piece, but for a single line that is longer.
+    """
+    lines: list[str] = []
+    size, last = 0, after
+    for place, line in enumerate(export_lines(view, after=after)):
+        size += len(line.encode()) + 1
+        if lines and size > most:
+            return "".join(lines), last
+        lines.append(line + "\n")
+        last = after + place + (0 if after == 0 else 1)
+    return "".join(lines), None
+
+
+def latest_ref(job: Job) -> str:
+    """Return the object whose output a person means when asking for a job's.
+
+    Raises:
+        NothingRan: Nothing has run yet.
+    """
+    if job.canonical is not None:
+        return job.canonical.ref
+    for submission in reversed(job.submissions):
+        if submission.canonical is not None:
+            return submission.canonical
+    raise NothingRan("nothing has run yet, so there is no output", job=job.job_id)
+
+
 def _fitting(entries: Sequence[Envelope]) -> Iterator[Envelope]:
     """Yield entries as long as they fit into one answer; the first always does."""
     used = 0
@@ -121,7 +175,11 @@ def _fitting(entries: Sequence[Envelope]) -> Iterator[Envelope]:
 
 
 def status_of(
-    status: object, header: Header, now: datetime, brakes: Brakes | None = None
+    status: object,
+    header: Header,
+    now: datetime,
+    brakes: Brakes | None = None,
+    progress: Progress | None = None,
 ) -> StatusAnswer:
     """Return a status as it is sent.
 
@@ -130,6 +188,7 @@ def status_of(
         header: The record's.
         now: The time of the answer, UTC.
         brakes: Its cluster's.
+        progress: How its run goes on.
     """
     answer = StatusAnswer.model_validate(status)
     age = None if answer.evidence_at is None else (now - answer.evidence_at).total_seconds()
@@ -141,7 +200,115 @@ def status_of(
             "supersedes": header.lineage.supersedes,
             "generation": header.lineage.generation,
             "waiting_for": (*_braked(answer, brakes), *answer.waiting_for),
+            "progress": told_of(progress),
         }
+    )
+
+
+def summary_of(
+    read: Callable[[], View],
+    now: datetime,
+    progress: Callable[[Job], Progress | None] = lambda _: None,
+) -> SummaryAnswer | None:
+    """Return what a listing says of a job; None where there is nothing to be read any more.
+
+    Args:
+        read: Reads the record.
+        now: The time of the answer, UTC.
+        progress: Tells how its run goes on.
+    """
+    try:
+        view = read()
+    except (JobNotFound, JobTombstoned):
+        return None
+    except RecordRefused as refused:
+        return SummaryAnswer(refusal=refusal_of(refused))
+    try:
+        job = fold(view, now)
+    except RecordRefused as refused:
+        return _unread(view, refusal_of(refused))
+    answer = SummaryAnswer.model_validate(project(job, None, now))
+    header = job.header
+    return answer.model_copy(
+        update={
+            "created_by": header.created_by,
+            "labels": dict(header.spec.labels),
+            "since": since_of(job),
+            "progress": told_of(progress(job)),
+        }
+    )
+
+
+def told_of(progress: Progress | None) -> ProgressAnswer | None:
+    """Return how a run goes on, as it is sent."""
+    return None if progress is None else ProgressAnswer.model_validate(progress)
+
+
+def _unread(view: View, refusal: RefusalAnswer) -> SummaryAnswer:
+    """Return what can be said of a job whose record doesn't fold."""
+    header = _header(view)
+    if header is None:
+        return SummaryAnswer(refusal=refusal)
+    spec, by = header.spec, header.created_by
+    return SummaryAnswer(name=spec.name, created_by=by, labels=dict(spec.labels), refusal=refusal)
+
+
+def _header(view: View) -> Header | None:
+    """Return a record's header; None where this build can't decode it."""
+    try:
+        return decode_header(view.header, job=view.job_id)
+    except RecordRefused:
+        return None
+
+
+def reader_of(now: datetime, utc_offset_min: int) -> Reader:
+    """Return a reader whose clock is so many minutes ahead of UTC."""
+    return Reader(now, timezone(timedelta(minutes=utc_offset_min)))
+
+
+def story_of(
+    view: View, reader: Reader, health: ClusterHealth | None, around: Around | None = None
+) -> StoryAnswer:
+    """Return a record's story as it is sent.
+
+    Args:
+        view: The record.
+        reader: Whom it is told to.
+        health: Its cluster's, where that is known.
+        around: What bears on it from outside of its record.
+    """
+    told = why(view, reader, staleness=staleness_of(health), around=around)
+    header = _header(view)
+    return StoryAnswer(
+        job_id=told.job_id,
+        name=None if header is None else header.spec.name,
+        revision=view.revision,
+        headline=told.headline,
+        sections=tuple(SectionAnswer.model_validate(one) for one in told.sections),
+        advice=tuple(AdviceAnswer.model_validate(one) for one in told.advice),
+        foldable=told.foldable,
+    )
+
+
+def around_of(brakes: Brakes | None, progress: Progress | None) -> Around:
+    """Return what bears on a job from outside of its record."""
+    quiet = progress.since if progress is not None and progress.quiet else None
+    return Around({} if brakes is None else brakes.told, quiet)
+
+
+def timeline_of(view: View, reader: Reader) -> TimelineAnswer:
+    """Return a record along time as it is sent."""
+    told = timeline(view, reader)
+    return TimelineAnswer(
+        job_id=told.job_id,
+        revision=told.revision,
+        settled=told.settled,
+        now=reader.now,
+        lanes=tuple(LaneAnswer.model_validate(one) for one in told.lanes),
+        spans=tuple(SpanAnswer.model_validate(one) for one in told.spans),
+        marks=tuple(MarkAnswer.model_validate(one) for one in told.marks),
+        lines=tuple(LineAnswer.model_validate(one) for one in told.lines),
+        left_out=told.left_out,
     )
 
 

@@ -157,6 +157,17 @@ class Query:
             raise InvalidRequest("true or false", field=name)
         return value == "true"
 
+    def one_of(self, name: str, *choices: str) -> str:
+        """Return a parameter that is one of a few words; the first where it isn't there.
+
+        Raises:
+            InvalidRequest: It is something else.
+        """
+        value = self.text(name) or choices[0]
+        if value not in choices:
+            raise InvalidRequest(f"one of {', '.join(choices)}", field=name)
+        return value
+
     def number(self, name: str, default: int, *, most: int, least: int = 0) -> int:
         """Return a parameter that is a whole number.
 
@@ -166,7 +177,8 @@ class Query:
         value = self.text(name)
         if value is None:
             return default
-        if not value.isascii() or not value.isdigit() or len(value) > 18:
+        digits = value.removeprefix("-") if least < 0 else value
+        if not value.isascii() or not digits.isdigit() or len(value) > 18:
             raise InvalidRequest("a whole number", field=name)
         if not least <= int(value) <= most:
             raise InvalidRequest(f"{value} isn't between {least} and {most}", field=name)

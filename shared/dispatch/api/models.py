@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +14,7 @@ from dispatch.record.header import Plan, Spec
 from dispatch.record.model import Instant, JobId, Model, Name, Ref, Text
 from dispatch.record.names import Cause, Desired, IntentKind, Outcome, UnmatchedPolicy
 
-API_VERSION = "1.0.0"
+API_VERSION = "1.1.0"
 PROBLEM_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
 EXPORT_TYPE = "application/jsonl"
@@ -43,6 +44,7 @@ class Answer(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         allow_inf_nan=False,
+        defer_build=True,  # a process builds the few that it gives, when it first gives them
     )
 
 
@@ -132,6 +134,59 @@ class ReceiptAnswer(Answer):
     refusal: str | None = None
 
 
+class Severity(StrEnum):
+    """Whether a finding stops a submission."""
+
+    REFUSED = "refused"
+    WARNING = "warning"
+
+
+class FindingAnswer(Answer):
+    """One thing that a cluster would refuse of a submission, or wouldn't do as asked.
+
+    Attributes:
+        severity: refused, or a warning.
+        code: What machines compare.
+        field: The field of the job file, dotted, where there is one.
+        detail: What is wrong.
+        next: What to do about it.
+    """
+
+    severity: Severity = Severity.REFUSED
+    code: str
+    field: str | None = None
+    detail: str
+    next: str
+
+
+class LintAnswer(Answer):
+    """The answer of `POST /lint`: nothing was submitted, and no scheduler was asked.
+
+    Attributes:
+        cluster: Which cluster judged.
+        findings: What it found; none is no promise.
+    """
+
+    cluster: str
+    findings: tuple[FindingAnswer, ...] = ()
+
+
+class ProgressAnswer(Answer):
+    """Whether a run that its plan asks about goes on; for display only.
+
+    Attributes:
+        limit_s: How long it may write nothing, by its plan.
+        since: When it last wrote anything, or began; None where that can't be told.
+        quiet: Whether that is longer ago than the limit.
+        error: Why it can't be told.
+    """
+
+    limit_s: int
+    since: Instant | None = None
+    quiet: bool = False
+    error: str | None = None
+
+
 class WaitingAnswer(Answer):
     """One thing that a job waits for.
 
@@ -200,6 +255,8 @@ class StatusAnswer(Answer):
     created_by: str | None = None
     supersedes: str | None = None
     generation: int = 0
+    progress: ProgressAnswer | None = None
+    """Where the plan asks for it and the job runs."""
 
 
 class RefusalAnswer(Answer):
@@ -274,6 +331,11 @@ class SummaryAnswer(Answer):
     Attributes:
         name: The job's name for people; None where the header can't be decoded.
         state: What it is doing; None where the record doesn't fold.
+        since: Since when it has been doing that.
+        waiting_for: What it waits for.
+        labels: Its labels.
+        nodes: Where it runs or last ran.
+        progress: Where its plan asks for it and it runs.
         refusal: Why it doesn't.
     """
 
@@ -283,8 +345,14 @@ class SummaryAnswer(Answer):
     outcome: Outcome | None = None
     cause: Cause | None = None
     holds: tuple[str, ...] = ()
+    waiting_for: tuple[WaitingAnswer, ...] = ()
+    escalations: tuple[EscalationAnswer, ...] = ()
     evidence_at: Instant | None = None
     created_by: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    since: Instant | None = None
+    nodes: tuple[str, ...] = ()
+    progress: ProgressAnswer | None = None
     refusal: RefusalAnswer | None = None
 
 

@@ -107,7 +107,8 @@ def _query(name: str, one: Parameter) -> dict[str, Any]:
 def _responses(route: Route) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, model in route.answers.items():
-        responses[str(status)] = {"description": "As asked."} | _content(route, status, model)
+        said = "It hasn't changed since." if status == 304 else "As asked."
+        responses[str(status)] = {"description": said} | _content(route, status, model)
     for status in sorted({*_ANY_ROUTE, *route.problems}) if not route.public else ():
         responses[str(status)] = {
             "description": _SAID[status],
@@ -117,7 +118,7 @@ def _responses(route: Route) -> dict[str, Any]:
 
 
 def _content(route: Route, status: int, model: type[BaseModel] | None) -> dict[str, Any]:
-    if status == 204:
+    if status in (204, 304):
         return {}
     schema: dict[str, Any] = {"type": "string"} if model is None else _ref(model)
     if route.name == "openapi":
@@ -169,7 +170,8 @@ def _section(route: Route) -> str:
         rows.append(("body", f"<code>{route.body.__name__}</code>"))
     for status, model in route.answers.items():
         what = model.__name__ if model is not None else route.content
-        rows.append((str(status), f"<code>{escape(what if status != 204 else 'nothing')}</code>"))
+        shown = what if status not in (204, 304) else "nothing"
+        rows.append((str(status), f"<code>{escape(shown)}</code>"))
     for status in route.problems:
         rows.append((str(status), escape(_SAID[status])))
     table = "".join(f"<tr><td>{left}<td>{right}" for left, right in rows)

@@ -22,6 +22,7 @@ STATUS: Mapping[type[DispatchError], int] = MappingProxyType(
         errors.JobTombstoned: 410,
         errors.IdempotencyConflict: 409,
         errors.NotSettled: 409,
+        errors.NothingRan: 409,
         errors.EntryTooLarge: 413,
         errors.UnknownCluster: 422,
         errors.ClusterDrained: 409,

@@ -19,6 +19,7 @@ from dispatch.api.models import (
     JSON_TYPE,
     HistoryAnswer,
     IntentRequest,
+    LintAnswer,
     ListingAnswer,
     LogsAnswer,
     ReceiptAnswer,
@@ -26,6 +27,7 @@ from dispatch.api.models import (
     SubmitRequest,
     SubmittedAnswer,
 )
+from dispatch.api.story_models import StoryAnswer, TimelineAnswer
 
 HTML_TYPE = "text/html; charset=utf-8"
 
@@ -62,6 +64,8 @@ class Route:
         content: The content type of a success.
         problems: The statuses of problems beside those that any route may answer.
         public: Whether it is answered to nobody in particular.
+        console: Whether it is a file of the console, which a browser can ask for without a token:
+            public where callers send tokens, signed for like the rest where they sign.
     """
 
     name: str
@@ -75,6 +79,7 @@ class Route:
     content: str = JSON_TYPE
     problems: tuple[int, ...] = ()
     public: bool = False
+    console: bool = False
 
 
 def _number(about: str, least: int, most: int, default: int) -> Parameter:
@@ -84,6 +89,7 @@ def _number(about: str, least: int, most: int, default: int) -> Parameter:
 
 
 _OF_A_JOB = (404, 410)
+_OFFSET = _number("Minutes that the reader's clock is ahead of UTC.", -1439, 1439, 0)
 
 ROUTES: tuple[Route, ...] = (
     Route(
@@ -95,6 +101,15 @@ ROUTES: tuple[Route, ...] = (
         body=SubmitRequest,
         headers={IDEMPOTENCY_HEADER: "1 to 200 printable ASCII characters without spaces."},
         problems=(404, 409, 410, 413, 415, 422),
+    ),
+    Route(
+        "lint",
+        "POST",
+        "/lint",
+        "Say what a cluster would refuse of a submission; nothing is submitted, no cluster asked.",
+        {200: LintAnswer},
+        body=SubmitRequest,
+        problems=(413, 415, 422),
     ),
     Route(
         "list",
@@ -111,7 +126,11 @@ ROUTES: tuple[Route, ...] = (
                 1000,
                 100,
             ),
-            "cursor": Parameter("The `cursor` of the page before."),
+            "cursor": Parameter("The `cursor` of the page before, in the same order."),
+            "order": Parameter(
+                "By creation, oldest or newest first.",
+                {"type": "string", "enum": ["oldest", "newest"], "default": "oldest"},
+            ),
             "summary": Parameter("Read and fold each record for its name and state.", _BOOLEAN),
         },
     ),
@@ -133,6 +152,24 @@ ROUTES: tuple[Route, ...] = (
             "after": _number("The number of the last entry that isn't wanted.", 0, 10**9, 0),
             "limit": _number("At most how many entries.", 1, 1000, 1000),
         },
+        problems=_OF_A_JOB,
+    ),
+    Route(
+        "why",
+        "GET",
+        "/jobs/{job_id}/why",
+        "Tell why a job stands as it does and what can be done, also where it doesn't fold.",
+        {200: StoryAnswer},
+        query={"utc_offset_min": _OFFSET},
+        problems=_OF_A_JOB,
+    ),
+    Route(
+        "timeline",
+        "GET",
+        "/jobs/{job_id}/timeline",
+        "Show a record along time, as lanes with spans and marks, and its entries in words.",
+        {200: TimelineAnswer},
+        query={"utc_offset_min": _OFFSET},
         problems=_OF_A_JOB,
     ),
     Route(
@@ -221,6 +258,25 @@ ROUTES: tuple[Route, ...] = (
         {200: None},
         content=HTML_TYPE,
         public=True,
+    ),
+    Route(
+        "console",
+        "GET",
+        "/ui",
+        "The console for people, read only; it asks this API for what it shows.",
+        {200: None, 304: None},
+        content=HTML_TYPE,
+        console=True,
+    ),
+    Route(
+        "console_asset",
+        "GET",
+        "/ui/{asset}",
+        "A file of the console.",
+        {200: None, 304: None},
+        content="*/*",
+        problems=(404,),
+        console=True,
     ),
 )
 
