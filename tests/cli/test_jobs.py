@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -328,7 +327,7 @@ def test_an_unknown_job_ends_with_3_in_words_and_as_json(shell: Shell) -> None:
 def test_what_a_broken_record_says_is_told_by_history_and_why(shell: Shell) -> None:
     job = submitted(shell)
     wrong = Settled(at=START, by="x", taken_at=START)
-    shell.world.store.commit(job, 0, [replace(envelope(wrong), token="t")])
+    shell.world.store.commit(job, 0, [envelope(wrong)._replace(token="t")])
     told = shell("why", job)
     assert told.exit_code == 1
     assert "Rule: not_settled." in told.stdout

@@ -254,3 +254,14 @@ def test_every_command_a_page_shows_has_only_options_that_exist(page: Path) -> N
 def test_every_link_of_a_page_to_a_file_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_what_somebody_wrote_is_shown_on_a_terminal_and_never_obeyed(shell: Shell) -> None:
+    job = shell.world.job()
+    evil = "\x1b]0;owned\x07\x1b[2Jgone\x9b31m\u202etxt\x7f"
+    shell.world.intend(job, "hold", reason=evil)
+    for words in (["why", job], ["history", job], ["status", job]):
+        done = shell(*words)
+        assert done.exit_code == 0, done.output
+        assert not set(done.stdout) & set("\x1b\x07\x9b\u202e\x7f")
+    assert "\u241b]0;owned" in shell("history", job).stdout

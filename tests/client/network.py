@@ -78,6 +78,7 @@ def client(
     after_sleep: Callable[[], object] = lambda: None,
     auth: httpx.Auth | None = None,
     url: str = URL,
+    chance: Callable[[], float] = lambda: 1.0,
 ) -> Client:
     """A client that never waits; what it would have slept is kept."""
     naps = [] if slept is None else slept
@@ -93,6 +94,7 @@ def client(
         transport=network,
         sleep=sleep,
         monotonic=lambda: sum(naps),
+        chance=chance,
         key=lambda: next(keys),
         auth=auth,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 
 import httpx
@@ -386,6 +387,12 @@ def signed_again(sent: httpx.Request) -> str:
         f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders={shown}, "
         f"Signature={auth.signature(text, asked)}"
     )
+
+
+def test_where_nothing_can_sign_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    with pytest.raises(errors.BadConfiguration, match=r"pip install 'dispatch-record\[aws\]'"):
+        SigV4("eu-west-1")
 
 
 def test_without_credentials_nothing_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,7 +183,7 @@ def impossible() -> View:
 def broken_header() -> View:
     view = Written().authorized(1).view
     return replace(
-        view, header=replace(view.header, body=view.header.body.replace('"train"', '"tr"'))
+        view, header=view.header._replace(body=view.header.body.replace('"train"', '"tr"'))
     )
 
 

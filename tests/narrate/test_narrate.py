@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, timedelta, timezone
 from typing import get_args
 
 import pytest
 
 from dispatch.core.project import Staleness
+from dispatch.narrate.around import Around
 from dispatch.narrate.history import history
 from dispatch.narrate.sentences import ACTION_WORDS, INTENT_WORDS
 from dispatch.narrate.story import as_text, why
@@ -17,8 +17,9 @@ from dispatch.record import fact as facts
 from dispatch.record.codec import decode_entry
 from dispatch.record.names import Action, Cause, IntentKind
 from dispatch.record.view import View
+from tests.cli.test_terminal import commands
 from tests.narrate.golden import FOLDER, told
-from tests.narrate.stories import STORIES, impossible, newer_fact
+from tests.narrate.stories import STORIES, impossible, new, newer_fact
 from tests.narrate.written import (
     Written,
     at,
@@ -128,7 +129,7 @@ def test_the_settled_are_advised_to_supersede_and_the_held_to_answer() -> None:
     ]
     over = [one.command for one in why(cancelled_while_running().view, reader()).advice]
     assert over[0] == "dispatch submit FILE --supersedes jtrainingjob0000001"
-    assert not any("resubmit" in one for one in over)
+    assert over[1] == "dispatch resubmit jtrainingjob0000001 --set FIELD=VALUE"
 
 
 def test_how_stale_the_supervision_is_stands_in_the_story() -> None:
@@ -140,7 +141,7 @@ def test_how_stale_the_supervision_is_stands_in_the_story() -> None:
 
 def test_a_text_that_isn_t_an_entry_at_all_is_shown_and_not_skipped() -> None:
     view = cancelled_while_running().view
-    torn = replace(view.entries[2], body=view.entries[2].body[:-9])
+    torn = view.entries[2]._replace(body=view.entries[2].body[:-9])
     record = View(view.job_id, view.header, (*view.entries[:2], torn, *view.entries[3:]))
     told_ = history(record, reader())
     assert told_.refused is not None
@@ -168,3 +169,59 @@ def test_a_text_that_isn_t_an_entry_at_all_is_shown_and_not_skipped() -> None:
 )
 def test_a_length_of_time_is_told_in_its_two_largest_units(seconds: float, words: str) -> None:
     assert duration(timedelta(seconds=seconds)) == words
+
+
+# --- beyond the record ------------------------------------------------------------------------
+
+
+def now_of(text: str) -> str:
+    return text.partition("\nNow\n")[2].partition("\n\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("brake", "words"),
+    [
+        ("paused", "The cluster is paused (“maintenance”): nothing begins to run there; this job"),
+        ("observed", "The cluster is only observed (“maintenance”): Dispatch makes no call"),
+        ("drained", "The cluster is drained (“maintenance”): it takes no new job"),
+    ],
+)
+def test_a_brake_that_is_on_is_told_with_its_reason_and_what_ends_it(
+    brake: str, words: str
+) -> None:
+    story = why(new().view, reader(), around=Around({brake: "maintenance"}))
+    text = as_text(story)
+    assert words in now_of(text)
+    assert "until an operator takes that brake off" in now_of(text)
+    assert story.advice[-1].command == "dispatch clusters list"
+    settled = as_text(why(cancelled_while_running().view, reader(), around=Around({brake: "x"})))
+    assert "takes that brake off" not in settled
+
+
+def test_a_run_on_a_paused_cluster_is_told_to_go_on() -> None:
+    w = Written().authorized(1).runs(2)
+    text = as_text(why(w.view, reader(10), around=Around({"paused": "maintenance"})))
+    assert "this run goes on, a next one waits until" in now_of(text)
+
+
+def test_a_run_without_progress_is_told_with_since_when() -> None:
+    w = Written().authorized(1).runs(2)
+    text = as_text(why(w.view, reader(100), around=Around(quiet_since=at(10))))
+    assert "No progress since 09:00:10 (1 min 30 s ago)" in now_of(text)
+
+
+def test_whether_it_is_safe_to_run_it_again_is_answered_for_every_story() -> None:
+    for view, seconds in STORIES.values():
+        story = why(view(), reader(seconds))
+        (section,) = (one for one in story.sections if "safe" in one.title)
+        first = section.lines[0]
+        assert first.split(" ")[0] in ("Yes,", "Not", "Nobody"), first
+        assert story.foldable is not first.startswith("Nobody")
+
+
+def test_every_story_ends_with_commands_that_exist() -> None:
+    known = {name.split()[0] for name in commands()}
+    for view, seconds in STORIES.values():
+        for one in why(view(), reader(seconds)).advice:
+            assert one.command.split()[0] == "dispatch"
+            assert one.command.split()[1] in known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,8 @@ from dispatch.cli.exits import Code, NoEndpoint
 from dispatch.cli.files import write
 from dispatch.cli.screen import Screen, screen
 from dispatch.clusters import CLUSTERS_SCHEMA
-from dispatch.schedulers.scheduler import Scheduler
+from dispatch.errors import Unsupported
+from dispatch.schedulers.scheduler import KeepsEvidence, Scheduler
 from dispatch.settings import Settings, state_directory
 
 Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="Its configured name.")]
@@ -30,6 +32,7 @@ def add(app: typer.Typer) -> None:
     group.command("list")(list_clusters)
     group.command("check")(check)
     group.command("accept-loss")(accept_loss)
+    group.command("free")(free)
     app.add_typer(group, name="clusters")
     app.command()(discover)
     app.command()(whoami)
@@ -61,10 +64,17 @@ def _row(one: ClusterAnswer, shown: Screen) -> tuple[str, ...]:
     brakes = "; ".join(f"{name}: {why}" for name, why in sorted(one.brakes.items()))
     if health is None:
         return (one.name, one.adapter, brakes, "never", "", "")
-    trouble = [health.last_error] if health.last_error else []
-    trouble += list(health.escalations.values())
     last = shown.reader.ago(health.last_tick)
-    return (one.name, one.adapter, brakes, last, health.supervisor, "; ".join(trouble))
+    return (one.name, one.adapter, brakes, last, health.supervisor, trouble_of(one))
+
+
+def trouble_of(one: ClusterAnswer) -> str:
+    """Return what is wrong with a cluster's supervision; empty where nothing is."""
+    health = one.health
+    if health is None:
+        return ""
+    trouble = [health.last_error] if health.last_error else []
+    return "; ".join((*trouble, *health.escalations.values()))
 
 
 def accept_loss(
@@ -139,6 +149,46 @@ def check(
         shown.table(("", "WHAT", "SEEN"), rows)
     if not all(one.ok for one in lines):
         raise typer.Exit(int(Code.REFUSED))
+
+
+def free(
+    cluster: Name,
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without this, only count what would be freed.")
+    ] = False,
+    clusters: options.ClustersFrom = None,
+    json_: options.Json = False,
+) -> None:
+    """Let go of all evidence that a cluster keeps for Dispatch, when Dispatch is gone for good.
+
+    Pods that go on are let go of as well. It asks the cluster from here, and needs no record,
+    no API and no supervisor.
+    """
+    shown = screen(machine=json_)
+    scheduler = _scheduler(cluster, clusters)
+    if not isinstance(scheduler, KeepsEvidence):
+        raise Unsupported(f"cluster {cluster} keeps no evidence that would have to be let go of")
+    asked: list[bool] = []
+
+    def keep(job_id: str, ended_at: datetime | None) -> bool:
+        asked.append(ended_at is None)
+        return not yes
+
+    freed = scheduler.free(keep)
+    alive = sum(asked)
+    if json_:
+        shown.json({"cluster": cluster, "kept": len(asked), "running": alive, "freed": freed})
+        return
+    what = f"{len(asked)} objects, {alive} of which go on" if asked else "nothing"
+    if yes:
+        shown.line(f"{cluster} kept {what}; {freed} were let go of")
+    else:
+        shown.line(f"{cluster} keeps {what}")
+    if asked and not yes:
+        shown.note("their ends would be in no record; add --yes to let go of them all")
+    elif alive:
+        shown.note("end what goes on first: what is started again there is kept again")
 
 
 def discover(

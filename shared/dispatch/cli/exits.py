@@ -9,6 +9,7 @@ from dispatch.errors import (
     BadConfiguration,
     CallerError,
     CallRefused,
+    ClusterDrained,
     DispatchError,
     EntryTooLarge,
     Forbidden,
@@ -17,6 +18,7 @@ from dispatch.errors import (
     InvalidRequest,
     JobNotFound,
     JobTombstoned,
+    NothingRan,
     NotSettled,
     RecordRefused,
     RevisionConflict,
@@ -25,6 +27,7 @@ from dispatch.errors import (
     UnknownCluster,
     Unsupported,
 )
+from dispatch.jobfile import JobFileRefused
 from dispatch.record.names import Outcome
 
 
@@ -63,7 +66,7 @@ def code_of(error: DispatchError) -> Code:
             return Code.NOT_FOUND
         case IdempotencyConflict() | NotSettled() | RevisionConflict():
             return Code.CONFLICT
-        case TryLater() | WaitedTooLong():
+        case TryLater() | NothingRan() | WaitedTooLong():
             return Code.LATER
         case Unknown():
             return Code.UNKNOWN
@@ -87,15 +90,24 @@ def outcome_code(outcome: Outcome | None) -> Code:
 _NEXT: tuple[tuple[type[DispatchError], str], ...] = (
     (NoEndpoint, "start a stack here with `dispatch up`, or name one with --url or DISPATCH_URL"),
     (Unreachable, "see that it runs (`dispatch up` starts one here) and that the address is right"),
-    (NotHere, "install the whole project: pip install 'dispatch-record[embedded]'"),
+    (NotHere, "install that part too: pip install 'dispatch-record[embedded,simulate]'"),
     (JobNotFound, "`dispatch list --all` shows the jobs there are"),
     (JobTombstoned, "the record was removed; submit a new job under another key"),
+    (JobFileRefused, "correct it; `dispatch lint FILE` judges it again and sends nothing"),
+    (
+        ClusterDrained,
+        "choose another of `dispatch clusters list`, or wait for its operators",
+    ),
     (IdempotencyConflict, "leave --key away for a new job, or submit exactly what it stands for"),
     (NotSettled, "`dispatch why JOB` says what is left; `dispatch watch JOB` waits for it"),
     (UnknownCluster, "`dispatch clusters list` shows the clusters there are"),
     (Unsupported, "`dispatch clusters list --json` shows what each cluster can do"),
     (EntryTooLarge, "make it shorter: put large scripts or data where the job can read them"),
-    (Forbidden, "see who you are taken for, and set DISPATCH_AUTH, DISPATCH_TOKEN or AWS_PROFILE"),
+    (
+        Forbidden,
+        "`dispatch whoami` says who you are taken for and what you may; DISPATCH_AUTH, "
+        "DISPATCH_TOKEN or AWS_PROFILE sign you in",
+    ),
     (RecordRefused, "`dispatch why JOB` says where reading stops and what still works"),
     (InvalidRequest, "correct it and try again; nothing was changed"),
     (WaitedTooLong, "the job goes on; watch it again, or ask `dispatch why JOB`"),

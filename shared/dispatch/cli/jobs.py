@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 
 from dispatch.api import StatusAnswer
 from dispatch.cli import options
 from dispatch.cli.connect import client
 from dispatch.cli.exits import outcome_code
-from dispatch.cli.screen import Screen, screen
+from dispatch.cli.screen import Screen, in_place, pairs, screen
 from dispatch.client import Client, Until, WaitedTooLong, asks, over, settled
-from dispatch.narrate.words import duration
+from dispatch.narrate.words import duration, hold_words
 
 
 class Goal(StrEnum):
@@ -54,7 +57,7 @@ def status(
 
 def _pairs(answer: StatusAnswer, shown: Screen) -> dict[str, str | None]:
     tell = shown.reader
-    pairs: dict[str, str | None] = {
+    told: dict[str, str | None] = {
         "job": f"{answer.job_id} “{answer.name}”",
         "cluster": answer.cluster,
         "state": _state(answer),
@@ -63,27 +66,42 @@ def _pairs(answer: StatusAnswer, shown: Screen) -> dict[str, str | None]:
         if answer.created_at
         else None,
         "run": _run(answer),
-        "holds": ", ".join(answer.holds),
+        "held": "\n".join(hold_words(one) for one in answer.holds),
+        "progress": _progress(answer, shown),
         "pending": answer.pending_reason,
     }
     waiting = [
         one.detail + (f", {tell.until(one.until)}" if one.until else "")
         for one in answer.waiting_for
     ]
-    pairs["waiting for"] = "\n".join(waiting)
-    pairs["people were told"] = "\n".join(
+    told["waiting for"] = "\n".join(waiting)
+    told["people were told"] = "\n".join(
         f"{tell.time(one.at)} [{one.code}] {one.detail}" for one in answer.escalations
     )
-    pairs["not settled"] = "\n".join(answer.unsettled)
-    pairs["settled"] = tell.time(answer.settled_at) if answer.settled_at else None
+    told["not settled"] = "\n".join(answer.unsettled)
+    told["settled"] = tell.time(answer.settled_at) if answer.settled_at else None
     if answer.evidence_age_s is not None and answer.settled_at is None:
-        pairs["evidence"] = f"seen {duration(timedelta(seconds=answer.evidence_age_s))} ago"
+        told["evidence"] = f"seen {duration(timedelta(seconds=answer.evidence_age_s))} ago"
     health = answer.stale_since
     if health is not None and answer.settled_at is None:
         last = "never" if health.last_tick is None else tell.ago(health.last_tick)
         failed = f"; the last look failed: {health.last_error}" if health.last_error else ""
-        pairs["looked after"] = f"{last}{failed}"
-    return pairs
+        told["looked after"] = f"{last}{failed}"
+    return told
+
+
+def _progress(answer: StatusAnswer, shown: Screen) -> str | None:
+    """Return how its run goes on, where its plan asks for that."""
+    found, tell = answer.progress, shown.reader
+    if found is None:
+        return None
+    limit = duration(timedelta(seconds=found.limit_s))
+    if found.since is None:
+        return f"can't be told: {found.error}"
+    if found.quiet:
+        since, ago = tell.time(found.since), tell.ago(found.since)
+        return f"no progress since {since} ({ago}; {limit} are allowed)"
+    return f"last seen {tell.ago(found.since)}"
 
 
 def _state(answer: StatusAnswer) -> str:
@@ -123,18 +141,25 @@ def watch(
         bool,
         typer.Option("--exit-status", help="0 succeeded, 10 failed, 11 cancelled, 12 no outcome."),
     ] = False,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="A line for each change on a terminal too.")
+    ] = False,
     url: options.Url = None,
     json_: options.Json = False,
     utc: options.Utc = False,
 ) -> None:
-    """Follow a job until it is settled, a line for each change."""
+    """Follow a job until it is settled: drawn in place, or a line for each change into a pipe."""
     shown = screen(machine=json_, utc=utc)
     limit = None if timeout is None else timedelta(seconds=timeout)
     last: StatusAnswer | None = None
-    with client(url) as to:
+    redraws = shown.out.is_terminal and not shown.machine and not lines
+    with client(url) as to, _place(shown, redraws) as draw:
         try:
-            for answer in to.watch(job, timeout=limit):
-                _change(answer, last, shown)
+            for answer in to.watch(job, timeout=limit, every=redraws):
+                if redraws:
+                    draw(pairs(_pairs(answer, screen(utc=utc))))
+                else:
+                    _change(answer, last, shown)
                 last = answer
                 if _GOALS[until](answer):
                     break
@@ -143,6 +168,15 @@ def watch(
                 raise
     if exit_status and last is not None:
         raise typer.Exit(int(outcome_code(last.outcome)))
+
+
+@contextmanager
+def _place(shown: Screen, redraws: bool) -> Iterator[Callable[[RenderableType], None]]:
+    if not redraws:
+        yield lambda _: None
+        return
+    with in_place(shown) as draw:
+        yield draw
 
 
 def _change(answer: StatusAnswer, before: StatusAnswer | None, shown: Screen) -> None:
@@ -161,6 +195,8 @@ def _said(answer: StatusAnswer) -> str:
     parts = [f"{_state(answer)}, not settled yet" if answer.outcome else _state(answer)]
     if answer.nodes and answer.outcome is None:
         parts.append(f"on {', '.join(answer.nodes)}")
+    if answer.progress is not None and answer.progress.quiet:
+        parts.append("no progress")
     parts += [one.detail for one in answer.waiting_for[:1]]
     return "; ".join(parts)
 

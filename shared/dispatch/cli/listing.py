@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from dispatch.api import ListedAnswer
 from dispatch.cli import options
 from dispatch.cli.connect import client
 from dispatch.cli.screen import Screen, screen
+from dispatch.narrate.words import hold_words
 
 
 def add(app: typer.Typer) -> None:
@@ -38,12 +40,21 @@ def list_jobs(
         for one in found[:limit]:
             shown.json(one)
     elif found:
-        rows = [_row(one, shown) for one in found[:limit]]
-        shown.table(("JOB", "NAME", "CLUSTER", "STATE", "CREATED", "BY"), rows)
+        shown.table(titles(), rows_of(found[:limit], shown))
     else:
         shown.note("no jobs" if all_ else "no such jobs; --all shows settled ones too")
     if more:
         shown.note(f"there are more than {limit}; see them with --limit")
+
+
+def titles() -> tuple[str, ...]:
+    """Return the titles of a table of jobs."""
+    return ("JOB", "NAME", "CLUSTER", "STATE", "CREATED", "BY")
+
+
+def rows_of(lines: Sequence[ListedAnswer], shown: Screen) -> list[tuple[str, ...]]:
+    """Return the rows of a table of jobs."""
+    return [_row(one, shown) for one in lines]
 
 
 def _row(line: ListedAnswer, shown: Screen) -> tuple[str, ...]:
@@ -53,13 +64,14 @@ def _row(line: ListedAnswer, shown: Screen) -> tuple[str, ...]:
         line.job_id,
         name,
         line.cluster,
-        _state(line),
+        state_of(line),
         shown.reader.time(line.created_at),
         by,
     )
 
 
-def _state(line: ListedAnswer) -> str:
+def state_of(line: ListedAnswer) -> str:
+    """Return what a job does, or how it ended."""
     told = line.summary
     if line.tombstoned:
         return "tombstoned"
@@ -68,6 +80,7 @@ def _state(line: ListedAnswer) -> str:
     if told.refusal is not None:
         return f"unreadable: entry {told.refusal.entry}, {told.refusal.rule}"
     if told.outcome is None:
-        return f"{told.state} ({', '.join(told.holds)})" if told.holds else str(told.state)
+        held = "; ".join(hold_words(one) for one in told.holds)
+        return f"{told.state} ({held})" if held else str(told.state)
     cause = f" ({told.cause})" if told.cause is not None else ""
     return f"{told.outcome}{cause}" + ("" if line.settled_at else ", not settled")

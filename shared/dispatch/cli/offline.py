@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from dispatch import jobfile
 from dispatch.cli import options
@@ -28,9 +27,6 @@ from dispatch.record.control import Control
 from dispatch.record.export import import_text
 from dispatch.record.fact import Fact
 from dispatch.record.header import Header
-from dispatch.record.model import Instant
-
-_INSTANT: TypeAdapter[datetime] = TypeAdapter(Instant)
 
 
 class Adapter(StrEnum):
@@ -72,7 +68,7 @@ def show_next(
 ) -> None:
     """Say what would happen next to a record, and why; nothing is done."""
     shown = screen(machine=json_, utc=utc)
-    at = _time(now)
+    at = options.instant(now)
     found = parse_found(text_of(discovery), name=discovery)
     view = import_text(text_of(file))
     job = fold(view, at)
@@ -101,13 +97,6 @@ def show_next(
         shown.line("nothing is to be done")
     for one in told.waiting:
         shown.line(f"waiting: {waiting_words(one, reader)}")
-
-
-def _time(text: str) -> datetime:
-    try:
-        return _INSTANT.validate_python(text)
-    except ValidationError as error:
-        raise InvalidRequest(error.errors()[0]["msg"], field="--now") from None
 
 
 def _step(step: Step) -> tuple[str, str, str]:

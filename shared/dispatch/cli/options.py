@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
+from pydantic import TypeAdapter, ValidationError
+
+from dispatch.errors import InvalidRequest
+from dispatch.record.model import Instant
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="One job's id, or several.")]
@@ -27,6 +32,20 @@ IntentId = Annotated[
     str | None,
     typer.Option("--id", help="The intent's id; sent again it has no further effect."),
 ]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Any field of a job file, dotted; YAML."),
+]
+AllowPlain = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-plain", metavar="NAME", help="Let this variable stand though it looks secret."
+    ),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", "-l", metavar="NAME=VALUE", help="Those with this label; all of them."),
+]
 ClustersFrom = Annotated[
     str | None,
     typer.Option(
@@ -35,3 +54,21 @@ ClustersFrom = Annotated[
         help="The clusters' document: file:PATH, ssm:PARAMETER or JSON. Default: the stack's here.",
     ),
 ]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--now", help="Tell it as of this time, 2026-01-31T12:00:00Z, instead of now."),
+]
+
+_INSTANT: TypeAdapter[datetime] = TypeAdapter(Instant)
+
+
+def instant(text: str) -> datetime:
+    """Return the time that `--now` names.
+
+    Raises:
+        InvalidRequest: It is no time with a zone.
+    """
+    try:
+        return _INSTANT.validate_python(text)
+    except ValidationError as error:
+        raise InvalidRequest(error.errors()[0]["msg"], field="--now") from None

@@ -8,15 +8,16 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from dispatch.api import StatusAnswer
 from dispatch.cli import options
 from dispatch.cli.connect import client
 from dispatch.cli.exits import Code
 from dispatch.cli.files import is_file, text_of, write
 from dispatch.cli.screen import Screen, screen
+from dispatch.client import settled
 from dispatch.core.fold import fold
 from dispatch.core.project import Staleness, project
 from dispatch.errors import DispatchError, RecordRefused
+from dispatch.narrate.around import Around
 from dispatch.narrate.history import History, Line, history
 from dispatch.narrate.story import Story, headline, why
 from dispatch.narrate.words import Reader
@@ -32,33 +33,49 @@ def add(app: typer.Typer) -> None:
     app.command()(verify)
 
 
-def _record(source: str, url: str | None) -> tuple[View, Staleness | None]:
+def _record(source: str, url: str | None) -> View:
     if is_file(source):
-        return import_text(text_of(source)), None
+        return import_text(text_of(source))
+    with client(url) as to:
+        return to.record(source)
+
+
+def _with_around(source: str, url: str | None) -> tuple[View, Staleness | None, Around]:
+    """Return a record, and what bears on its job; of a file nothing of that is known."""
+    if is_file(source):
+        return _record(source, url), None, Around()
     with client(url) as to:
         view = to.record(source)
         try:
-            answer: StatusAnswer | None = to.get(source)
+            answer = to.get(source)
+            brakes = {one.name: one.brakes for one in to.clusters()}.get(answer.cluster, {})
         except DispatchError:
-            answer = None
-    health = None if answer is None else answer.stale_since
+            return view, None, Around()
+    progress, health = answer.progress, answer.stale_since
+    quiet = progress.since if progress is not None and progress.quiet else None
+    around = Around(brakes, quiet)
     if health is None:
-        return view, None
-    return view, Staleness(
-        health.supervisor, health.last_tick, health.last_complete_find, health.last_error
-    )
+        return view, None, around
+    said = (health.supervisor, health.last_tick, health.last_complete_find, health.last_error)
+    return view, Staleness(*said), around
 
 
 def show_history(
     job: options.Source,
     *,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until it is settled.")
+    ] = False,
     url: options.Url = None,
     json_: options.Json = False,
     utc: options.Utc = False,
 ) -> None:
     """Show every entry of a record: when, who, what happened and why."""
     shown = screen(machine=json_, utc=utc)
-    view, _ = _record(job, url)
+    if follow:
+        _follow(job, url, shown)
+        return
+    view = _record(job, url)
     told = history(view, shown.reader)
     if json_:
         for line in told.lines:
@@ -67,6 +84,32 @@ def show_history(
         print_history(told, shown)
     if told.refused is not None:
         raise typer.Exit(int(Code.REFUSED))
+
+
+def _follow(job: str, url: str | None, shown: Screen) -> None:
+    """Write each entry as it comes: a line for each, until the job is settled."""
+    if is_file(job):
+        raise typer.BadParameter("a file doesn't go on: --follow takes a job's id")
+    written = -1
+    with client(url) as to:
+        for status in to.watch(job):
+            view = to.record(job)
+            told = history(view, shown.reader)
+            for line in told.lines:
+                if line.entry <= written:
+                    continue
+                written = line.entry
+                if shown.machine:
+                    shown.json(line)
+                else:
+                    why_ = f" ({line.why})" if line.why else ""
+                    at = "" if line.at is None else shown.reader.time(line.at)
+                    shown.line(f"{line.entry:>3}  {at}  {line.by or '?'}  {line.what}{why_}")
+            shown.out.file.flush()
+            if told.refused is not None:
+                raise typer.Exit(int(Code.REFUSED))
+            if settled(status) and view.revision >= status.revision:
+                return
 
 
 def print_history(told: History, shown: Screen) -> None:
@@ -88,14 +131,17 @@ def _row(line: Line, reader: Reader) -> tuple[str, ...]:
 def show_why(
     job: options.Source,
     *,
+    now: options.AsOf = None,
     url: options.Url = None,
     json_: options.Json = False,
     utc: options.Utc = False,
 ) -> None:
     """Tell why a job stands as it does, and what can be done."""
-    shown = screen(machine=json_, utc=utc)
-    view, staleness = _record(job, url)
-    story = why(view, shown.reader, staleness=staleness)
+    shown = screen(machine=json_, utc=utc, now=None if now is None else options.instant(now))
+    view, staleness, around = _with_around(job, url)
+    if now is not None:
+        staleness, around = None, Around()
+    story = why(view, shown.reader, staleness=staleness, around=around)
     if json_:
         shown.json(story)
     else:

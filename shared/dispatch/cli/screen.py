@@ -6,14 +6,18 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, TextIO
 
 from pydantic import BaseModel
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.live import Live
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -82,23 +86,11 @@ class Screen:
 
     def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write a table; the last column takes what is left of the width."""
-        table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-        for title in titles[:-1]:
-            table.add_column(title, overflow="fold", no_wrap=len(titles) > 5 and title != "WHAT")
-        table.add_column(titles[-1], overflow="fold")
-        for row in rows:
-            table.add_row(*(coloured(cell) for cell in row))
-        self._print(table)
+        self._print(grid(titles, rows))
 
     def pairs(self, values: Mapping[str, str | None]) -> None:
         """Write names and values, one a line; those without a value are left out."""
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, value in values.items():
-            if value:
-                table.add_row(name, coloured(value))
-        self._print(table)
+        self._print(pairs(values))
 
     def _print(self, table: Table) -> None:
         """Write a table; into a pipe without the spaces that fill its last column."""
@@ -110,15 +102,50 @@ class Screen:
         for line in held.get().splitlines():
             self.out.file.write(line.rstrip() + "\n")
 
-    def problem(self, error: DispatchError, *, then: str | None = None) -> None:
-        """Write what went wrong, and what to do next."""
-        if self.machine:
-            self.err.file.write(json.dumps(problem_data(error), ensure_ascii=False) + "\n")
-            return
-        self.err.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
+    def problem(
+        self, error: DispatchError, *, then: str | None = None, about: str | None = None
+    ) -> None:
+        """Write what went wrong, with what, and what to do next."""
         said = then or next_of(error)
+        if self.machine:
+            data = problem_data(error)
+            data |= {"next": said} if said else {}
+            data |= {} if about is None else {"about": about}
+            self.err.file.write(json.dumps(data, ensure_ascii=False) + "\n")
+            return
+        what = str(error) if about is None or about in str(error) else f"{about}: {error}"
+        self.err.print(Text.assemble(("error: ", "bold red"), what), soft_wrap=True)
         if said:
             self.err.print(Text.assemble(("  next: ", "bold"), said), soft_wrap=True)
+
+
+def grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table; the last column takes what is left of the width."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for title in titles[:-1]:
+        table.add_column(title, overflow="fold", no_wrap=len(titles) > 5 and title != "WHAT")
+    table.add_column(titles[-1], overflow="fold")
+    for row in rows:
+        table.add_row(*(coloured(cell) for cell in row))
+    return table
+
+
+def pairs(values: Mapping[str, str | None]) -> Table:
+    """Return names and values, one a line; those without a value are left out."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in values.items():
+        if value:
+            table.add_row(name, coloured(value))
+    return table
+
+
+@contextmanager
+def in_place(shown: Screen) -> Iterator[Callable[[RenderableType], None]]:
+    """Yield what draws over what it drew before; the last drawing stays. For terminals only."""
+    with Live(console=shown.out, auto_refresh=False, vertical_overflow="crop") as live:
+        yield lambda drawn: live.update(drawn, refresh=True)
 
 
 def coloured(text: str) -> Text:
@@ -126,25 +153,74 @@ def coloured(text: str) -> Text:
     return Text(text, style=_COLOURS.get(text.split(" ", maxsplit=1)[0], ""))
 
 
+class Colour(StrEnum):
+    """When an answer has colours."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+COLOUR: ContextVar[Colour] = ContextVar("COLOUR", default=Colour.AUTO)
+"""What `--color` said, for the command that runs."""
+
+
 def screen(
-    *, machine: bool = False, utc: bool = False, pipe_width: int = _WIDTH_OF_A_PIPE
+    *,
+    machine: bool = False,
+    utc: bool = False,
+    pipe_width: int = _WIDTH_OF_A_PIPE,
+    now: datetime | None = None,
 ) -> Screen:
-    """Return where a command writes; NO_COLOR and a pipe switch colours off.
+    """Return where a command writes; NO_COLOR, a pipe and `--color never` switch colours off.
 
     Args:
         machine: Whether answers are JSON.
         utc: Whether times are shown in UTC.
         pipe_width: Columns of what isn't a terminal.
+        now: Instead of the present time.
     """
-    reader = Reader(datetime.now(UTC), UTC if utc else LocalZone())
+    reader = Reader(now or datetime.now(UTC), UTC if utc else LocalZone())
     return Screen(
         _console(sys.stdout, pipe_width), _console(sys.stderr, pipe_width), reader, machine
     )
 
 
+_MARKS = {
+    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"},
+    0x7F: 0x2421,
+    **dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD),
+}
+"""A sign for each character that would command a terminal, or turn the direction of a text."""
+
+
+class Shown(Console):
+    """A console on which what people and schedulers wrote is shown and never obeyed."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Yield the segments, control characters in their texts being replaced by signs."""
+        for segment in super().render(renderable, options):
+            yield (
+                segment
+                if segment.control
+                else segment._replace(text=segment.text.translate(_MARKS))
+            )
+
+
 def _console(file: TextIO, pipe_width: int) -> Console:
     piped = not file.isatty() and "COLUMNS" not in os.environ
-    return Console(file=file, width=pipe_width if piped else None, highlight=False)
+    width = pipe_width if piped else None
+    match COLOUR.get():
+        case Colour.ALWAYS:
+            return Shown(
+                file=file, width=width, highlight=False, force_terminal=True, no_color=False
+            )
+        case Colour.NEVER:
+            return Shown(file=file, width=width, highlight=False, color_system=None)
+        case Colour.AUTO:
+            return Shown(file=file, width=width, highlight=False)
 
 
 def problem_data(error: DispatchError) -> dict[str, Any]:
@@ -179,6 +255,8 @@ def plain(value: object) -> Any:
             return {str(key): plain(one) for key, one in value.items()}
         case None | bool() | int() | float() | str():
             return value
+        case tuple() if (named := getattr(value, "_asdict", None)) is not None:
+            return plain(named())
         case list() | tuple():
             return [plain(one) for one in value]
         case set() | frozenset():

@@ -50,12 +50,28 @@ def up(
     tick: Annotated[
         float, typer.Option("--tick", min=0.1, max=60, help="Seconds between two looks.")
     ] = 1.0,
+    archive: Annotated[
+        Path | None,
+        typer.Option("--archive", help="A folder for the exports of what is removed."),
+    ] = None,
+    archive_after: Annotated[
+        int,
+        typer.Option(
+            "--archive-after",
+            metavar="DAYS",
+            min=0,
+            max=36_500,
+            help="Archive and tombstone what has been settled that long; 0 for never.",
+        ),
+    ] = 0,
 ) -> None:
     """Start the whole of Dispatch on this machine, and go on until Ctrl-C."""
     try:
         from embedded.stack import StackSettings, run
     except ImportError as error:
         raise NotHere(f"the one-machine stack isn't installed here ({error})") from None
+    if archive_after and archive is None:
+        raise typer.BadParameter("--archive-after needs --archive: a folder to archive in")
     shown = screen()
     settings = StackSettings(
         state=state or state_directory(),
@@ -64,6 +80,8 @@ def up(
         store=store.value,
         endpoint=endpoint,
         table=table,
+        archive=archive,
+        archive_after_days=archive_after,
     )
 
     def say(line: str) -> None:

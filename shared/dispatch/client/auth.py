@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 import httpx
 
 from dispatch.api import IDEMPOTENCY_HEADER
-from dispatch.errors import Forbidden
+from dispatch.errors import BadConfiguration, Forbidden
 
 _SERVICE = "execute-api"
 
@@ -37,12 +37,18 @@ class SigV4(httpx.Auth):
 
     Raises:
         Forbidden: No credentials, or no region, are configured here.
+        BadConfiguration: What signs isn't installed here.
     """
 
     requires_request_body = True
 
     def __init__(self, region: str | None = None, *, profile: str | None = None) -> None:
-        from botocore.session import Session  # noqa: PLC0415 - a second of start for those who sign
+        try:
+            # A second of start for those who sign.
+            from botocore.session import Session  # noqa: PLC0415
+        except ImportError:
+            needed = "pip install 'dispatch-record[aws]'"
+            raise BadConfiguration(f"signing with AWS credentials needs boto3: {needed}") from None
 
         session = Session(profile=profile)
         self._credentials = session.get_credentials()
@@ -56,6 +62,7 @@ class SigV4(httpx.Auth):
         """Add the signature's headers."""
         from botocore.auth import SigV4Auth  # noqa: PLC0415
         from botocore.awsrequest import AWSRequest  # noqa: PLC0415
+        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
 
         assert self._credentials is not None
         kept = {
@@ -66,7 +73,10 @@ class SigV4(httpx.Auth):
         asked = AWSRequest(
             method=request.method, url=str(request.url), data=request.content, headers=kept
         )
-        frozen = self._credentials.get_frozen_credentials()
+        try:
+            frozen = self._credentials.get_frozen_credentials()
+        except BotoCoreError as error:
+            raise Forbidden(f"the AWS credentials can't be used any more: {error}") from None
         SigV4Auth(frozen, _SERVICE, self._region).add_auth(asked)
         for name, value in asked.headers.items():
             request.headers[name] = value

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -20,8 +21,10 @@ from dispatch.api import (
     AcceptLossRequest,
     ClusterAnswer,
     ClustersAnswer,
+    EntryAnswer,
     HistoryAnswer,
     IntentRequest,
+    LintAnswer,
     ListedAnswer,
     ListingAnswer,
     LogsAnswer,
@@ -33,8 +36,9 @@ from dispatch.api import (
     WhoamiAnswer,
 )
 from dispatch.client.failures import BadAnswer, WaitedTooLong
+from dispatch.client.goals import Until, over, settled
 from dispatch.client.transport import Patience, Transport
-from dispatch.errors import InvalidRequest, SchedulerUnavailable
+from dispatch.errors import InvalidRequest, NothingRan, SchedulerUnavailable
 from dispatch.record.codec import refusal
 from dispatch.record.export import import_text
 from dispatch.record.names import IntentKind
@@ -61,29 +65,6 @@ class Submitted:
     generation: int
 
 
-class Until(Protocol):
-    """Says whether a status is what was waited for."""
-
-    def __call__(self, status: StatusAnswer, /) -> bool:
-        """Return whether it is."""
-        ...
-
-
-def settled(status: StatusAnswer) -> bool:
-    """Return whether nothing of the job is left anywhere."""
-    return status.settled_at is not None
-
-
-def over(status: StatusAnswer) -> bool:
-    """Return whether the job has an outcome."""
-    return status.outcome is not None
-
-
-def asks(status: StatusAnswer) -> bool:
-    """Return whether the job waits for a person, or is over."""
-    return over(status) or any(one.what == "person" for one in status.waiting_for)
-
-
 def new_key() -> str:
     """Return a fresh idempotency key."""
     return f"cli-{uuid4()}"
@@ -99,6 +80,7 @@ class Client:
         transport: In place of the network, for tests.
         sleep: Waits that many seconds.
         monotonic: Seconds that only grow.
+        chance: Draws from 0 up to 1, to spread what many clients would else do at once.
         key: Makes keys and ids.
     """
 
@@ -111,9 +93,12 @@ class Client:
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
         key: Callable[[], str] = new_key,
     ) -> None:
-        self._to = Transport(url, auth=auth, patience=patience, network=transport, sleep=sleep)
+        self._to = Transport(
+            url, auth=auth, patience=patience, network=transport, sleep=sleep, chance=chance
+        )
         self._monotonic = monotonic
         self._key = key
 
@@ -200,6 +185,16 @@ class Client:
             body=asked.model_dump_json(exclude_none=True),
         )
 
+    def lint(self, request: SubmitRequest) -> LintAnswer:
+        """Return what the request's cluster would refuse of it; nothing is submitted.
+
+        Raises:
+            InvalidRequest, UnknownCluster: It can't be judged at all.
+            Unreachable, TryLater: Ask again.
+        """
+        body = request.model_dump_json(exclude_none=True)
+        return self._to.answer(LintAnswer, "POST", "/lint", body=body)
+
     def tombstone(self, job: str) -> None:
         """Mark a settled job's record for removal; its key stays taken.
 
@@ -250,9 +245,13 @@ class Client:
             _goes_on(asked.get("cursor"), listing.cursor)
             asked["cursor"] = listing.cursor
 
-    def history(self, job: str) -> Iterator[HistoryAnswer]:
-        """Yield the pages of a job's history, oldest entries first."""
-        after = 0
+    def history(self, job: str, *, after: int = 0) -> Iterator[HistoryAnswer]:
+        """Yield the pages of a job's history, oldest entries first.
+
+        Args:
+            job: Which job.
+            after: The number of the last entry that isn't wanted.
+        """
         while True:
             asked = {"after": str(after)}
             page = self._to.answer(HistoryAnswer, "GET", f"{_path(job)}/history", query=asked)
@@ -261,6 +260,28 @@ class Client:
                 return
             _goes_on(after, page.next_after)
             after = page.next_after
+
+    def follow_history(
+        self, job: str, *, after: int = 0, timeout: timedelta | None = None
+    ) -> Iterator[EntryAnswer]:
+        """Yield a job's entries, those that stand there and those that come, until it is settled.
+
+        Args:
+            job: Which job.
+            after: The number of the last entry that isn't wanted.
+            timeout: None for as long as it takes.
+
+        Raises:
+            RecordRefused: The record can't be folded, so that nobody can tell when it is settled.
+            WaitedTooLong: It isn't settled in the time given.
+        """
+        for status in self.watch(job, timeout=timeout):
+            if status.revision > after:
+                for page in self.history(job, after=after):
+                    yield from page.entries
+                    after = page.entries[-1].number if page.entries else after
+            if settled(status) and status.revision <= after:
+                return
 
     def export(self, job: str) -> str:
         """Return a job's record as a text that folds to the same job on any machine."""
@@ -293,6 +314,16 @@ class Client:
         path = f"/clusters/{quote(cluster, safe='')}/accept-loss"
         return self._to.answer(LossAcceptedAnswer, "POST", path, body=body)
 
+    def relay(self, target: str) -> httpx.Response:
+        """Ask one question as it stands, `path?query`, once; return whatever is answered.
+
+        This one may be called from several threads at once.
+
+        Raises:
+            Unreachable, Unanswered: Nothing was.
+        """
+        return self._to.relay(target)
+
     def whoami(self) -> str:
         """Return who the endpoint takes the caller for."""
         return self.rights().actor
@@ -306,6 +337,7 @@ class Client:
 
         Raises:
             Unsupported: The cluster can't read output.
+            NothingRan: There is none yet.
             SchedulerUnavailable: It can't be read now.
         """
         return self._to.answer(
@@ -331,7 +363,7 @@ class Client:
                 if ref and piece.ref != ref:
                     piece = self.logs(job)
                 ref, offset, text = piece.ref, piece.next_offset, piece.text
-            except SchedulerUnavailable:
+            except (NothingRan, SchedulerUnavailable):
                 # Nothing has run yet, or it can't be read now.
                 text = ""
             if text:
@@ -340,13 +372,20 @@ class Client:
                 continue
             if done:
                 return
-            self._to.sleep(pause)
+            self._to.sleep(self._to.spread(pause))
             pause = min(pause * 1.5, self._to.patience.longest_pause_s)
 
     # --- waiting ---
 
-    def watch(self, job: str, *, timeout: timedelta | None = None) -> Iterator[StatusAnswer]:
+    def watch(
+        self, job: str, *, timeout: timedelta | None = None, every: bool = False
+    ) -> Iterator[StatusAnswer]:
         """Yield a job's status now and whenever its record has changed, with a growing pause.
+
+        Args:
+            job: Which job.
+            timeout: None for as long as it takes.
+            every: Yield it at each look, changed or not.
 
         Raises:
             WaitedTooLong: The time given is over.
@@ -360,10 +399,13 @@ class Client:
                 pause = self._to.patience.first_pause_s
                 seen = status
                 yield status
+            elif every:
+                yield status
             spent = self._monotonic() - began
-            if timeout is not None and spent + pause > timeout.total_seconds():
+            nap = self._to.spread(pause)
+            if timeout is not None and spent + nap > timeout.total_seconds():
                 raise WaitedTooLong(f"still {status.state} after {spent:.0f} s", job=job)
-            self._to.sleep(pause)
+            self._to.sleep(nap)
             pause = min(pause * 1.5, self._to.patience.longest_pause_s)
 
     def wait(
@@ -387,8 +429,10 @@ def _path(job: str) -> str:
 
 
 def _changed(before: StatusAnswer, after: StatusAnswer) -> bool:
-    return (before.revision, before.state, before.waiting_for) != (
-        after.revision,
-        after.state,
-        after.waiting_for,
-    )
+    return _shown(before) != _shown(after)
+
+
+def _shown(status: StatusAnswer) -> tuple[object, ...]:
+    """Return what is a change where it differs."""
+    quiet = status.progress is not None and status.progress.quiet
+    return status.revision, status.state, status.waiting_for, quiet

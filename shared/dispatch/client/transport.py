@@ -48,6 +48,7 @@ class Transport:
         patience: Time-outs and tries.
         network: In place of the network, for tests.
         sleep: Waits that many seconds.
+        chance: Draws from 0 up to 1, so that many who wait don't come back at once.
     """
 
     def __init__(
@@ -58,10 +59,12 @@ class Transport:
         patience: Patience | None = None,
         network: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self.url = url.rstrip("/")
         self.patience = patience or Patience()
         self.sleep = sleep
+        self._chance = chance
         self._http = httpx.Client(
             auth=auth,
             transport=network,
@@ -71,6 +74,10 @@ class Transport:
             # A proxy of the environment never stands before this machine itself.
             trust_env=not _is_here(self.url),
         )
+
+    def spread(self, pause_s: float) -> float:
+        """Return a pause of half to all of that many seconds."""
+        return pause_s * (0.5 + self._chance() / 2)
 
     def close(self) -> None:
         """Close the connections."""
@@ -126,14 +133,31 @@ class Transport:
             if not isinstance(failed, TryLater | Unknown):
                 raise failed
             if left:
-                spread = pause * (0.5 + random.random() / 2)  # noqa: S311 - no secret
-                self.sleep(max(spread, _asked_to_wait(reply, self.patience.longest_pause_s)))
+                longest = self.patience.longest_pause_s
+                self.sleep(max(self.spread(pause), _asked_to_wait(reply, longest)))
                 pause = min(pause * 2, self.patience.longest_pause_s)
             elif isinstance(failed, Unknown) == (doubt and method != "GET"):
                 raise failed
         if method == "GET":
             raise Unreachable(f"no answer from {self.url}")
         raise Unanswered(f"{method} {self.url}{path} was sent and not answered")
+
+    def relay(self, target: str) -> httpx.Response:
+        """Ask one question as it stands, once, and return whatever is answered.
+
+        Args:
+            target: The path, with the query.
+
+        Raises:
+            Unreachable, Unanswered: Nothing was.
+            Forbidden: There is nothing to sign with any more.
+        """
+        try:
+            return self._http.get(self.url + target)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise Unreachable(f"no connection to {self.url}: {_named(error)}") from None
+        except httpx.TransportError as error:
+            raise Unanswered(f"no answer from {self.url}: {_named(error)}") from None
 
     def _request(
         self,

@@ -34,6 +34,10 @@ def advice(job: Job) -> Iterator[Advice]:
             f"dispatch submit FILE --supersedes {name}",
             "run it again, changed or not, as a new job",
         )
+        yield Advice(
+            f"dispatch resubmit {name} --set FIELD=VALUE",
+            "the same without its file: what its record says, with that change",
+        )
         yield Advice(f"dispatch export {name}", "keep the record as a file")
         yield Advice(f"dispatch tombstone {name}", "remove the record; its key is kept")
     elif job.ending is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from dispatch.errors import RecordRefused
-from dispatch.narrate.chronicle import Moment, chronicle
+from dispatch.narrate.chronicle import Chronicle, Moment, chronicle
 from dispatch.narrate.sentences import created, sentence
 from dispatch.narrate.words import Reader
 from dispatch.record.view import View
@@ -54,15 +55,19 @@ def history(view: View, reader: Reader) -> History:
     told = chronicle(view)
     if told.header is not None:
         reader = reader.on_the_day_of(told.header.created_at)
+    return History(view.job_id, tuple(lines_of(told, reader)), told.refused)
+
+
+def lines_of(told: Chronicle, reader: Reader) -> Iterator[Line]:
+    """Yield the lines of a record that was walked through: the header's, then each entry's."""
     if told.header is None:
         assert told.refused is not None
-        first = Line(0, None, None, "refused", _refusal(told.refused), told.refused.rule)
+        yield Line(0, None, None, "refused", _refusal(told.refused), told.refused.rule)
     else:
         what, why = created(told.header)
-        first = Line(0, told.header.created_at, told.header.created_by, "header", what, why)
-    return History(
-        view.job_id, (first, *(_line(one, reader) for one in told.moments)), told.refused
-    )
+        yield Line(0, told.header.created_at, told.header.created_by, "header", what, why)
+    for moment in told.moments:
+        yield _line(moment, reader)
 
 
 def _line(moment: Moment, reader: Reader) -> Line:

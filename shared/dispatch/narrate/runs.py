@@ -26,7 +26,7 @@ def runs_of(job: Job, reader: Reader) -> Iterator[str]:
 
 def _submission(job: Job, submission: Submission, reader: Reader) -> str:
     said = f"Submission {submission.n}, decided at {reader.time(submission.at)}: "
-    said += trigger_words(job, submission.trigger, submission.cause)
+    said += trigger_words(job, submission.trigger, submission.cause, budget=False)
     changed = adjust_words(job, submission.adjust)
     return said + (f"; it runs with {changed}." if changed else ".")
 
@@ -47,12 +47,12 @@ def _attempt(job: Job, attempt: Attempt, reader: Reader) -> Iterator[str]:
         case AttemptState.ABANDONED:
             yield f"{name}: a person vouched that it won't run."
         case AttemptState.STARTED:
-            for known in objects:
-                yield f"{name}: became {known.ref}{_marks(job, known)}."
-    if attempt.state is not AttemptState.STARTED:
-        for known in objects:
-            yield f"  It showed all the same, as {known.ref}{_marks(job, known)}."
+            pass
+    became = "  It showed all the same, as"
+    if attempt.state is AttemptState.STARTED:
+        became = f"{name}: became"
     for known in objects:
+        yield f"{became} {known.ref}{_marks(job, known)}."
         for run in (*job.past.get(known.ref, ()), known.run):
             yield f"    {run_words(known, run, reader)}"
 
@@ -92,7 +92,7 @@ def run_words(known: SchedulerObject, run: Run, reader: Reader) -> str:
         span = f" ({duration(run.ended_at - started)})" if started else ""
         till = f"to {reader.time(run.ended_at)}{span}"
     elif run.ended_seen_at is not None:
-        till = f"to {reader.time(run.ended_seen_at)} at the latest, when that was seen"
+        till = f"to {reader.time(run.ended_seen_at)} at the latest (when that was seen)"
     else:
         till = "to an unknown time"
     return f"{said} ran{on_nodes(run)} {since} {till} and {state_words(known, run)}{cause}.{words}"

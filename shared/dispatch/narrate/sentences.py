@@ -144,8 +144,15 @@ def adjust_words(job: Job, adjust: Adjust | None) -> str:
     return " and ".join(parts)
 
 
-def trigger_words(job: Job, trigger: str, cause: Cause | None) -> str:
-    """Return the one reason that a decision answers."""
+def trigger_words(job: Job, trigger: str, cause: Cause | None, *, budget: bool = True) -> str:
+    """Return the one reason that a decision answers.
+
+    Args:
+        job: As folded right after the decision; a later fold would tell a later budget.
+        trigger: The reason's name.
+        cause: What the decision answers.
+        budget: Whether to tell what is spent of the plan's.
+    """
     if trigger == "initial":
         return "it had never been started"
     if trigger.startswith("ctl:"):
@@ -163,14 +170,14 @@ def trigger_words(job: Job, trigger: str, cause: Cause | None) -> str:
         return f"the requeue in place of {run} never took effect"
     if cause is None:
         return f"{run} was lost before it was ever let run, so no budget is spent"
-    return f"{run} {CAUSE_WORDS[cause]}; {plan_words(job, cause)}"
+    return f"{run} {CAUSE_WORDS[cause]}; {plan_words(job, cause, budget=budget)}"
 
 
-def plan_words(job: Job, cause: Cause) -> str:
+def plan_words(job: Job, cause: Cause, *, budget: bool = True) -> str:
     """Return the plan's rule for a cause and how much of its budget is spent."""
     rule = job.plan.rule(cause)
     said = f"the plan says to {ACTION_WORDS[rule.action]}"
-    if rule.action in (Action.REQUEUE, Action.RESUBMIT):
+    if budget and rule.action in (Action.REQUEUE, Action.RESUBMIT):
         said += f" ({job.spent.get(cause, 0)} of {rule.limit} used)"
     return said
 

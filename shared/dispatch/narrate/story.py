@@ -10,10 +10,13 @@ from dispatch.core.project import Staleness, State, Status, project
 from dispatch.core.settled import unsettled_because
 from dispatch.core.steps import Waiting
 from dispatch.narrate.advice import Advice, advice, advice_on_refused
+from dispatch.narrate.around import NOT_SAFE, Around, advice_around, again, around_words
 from dispatch.narrate.chronicle import Chronicle, Moment, chronicle
+from dispatch.narrate.cures import CURES
 from dispatch.narrate.runs import runs_of
 from dispatch.narrate.sentences import created, sentence
-from dispatch.narrate.words import Reader, counted, quoted
+from dispatch.narrate.standing import since_of
+from dispatch.narrate.words import CAUSE_WORDS, Reader, counted, hold_words, on_nodes, quoted
 from dispatch.record import fact as facts
 from dispatch.record.control import Control
 from dispatch.record.evidence import Discovery
@@ -71,6 +74,7 @@ def why(
     *,
     discovery: Discovery | None = None,
     staleness: Staleness | None = None,
+    around: Around | None = None,
 ) -> Story:
     """Return what was wanted, what ran, what was decided, what is waited for, and what to do.
 
@@ -79,12 +83,14 @@ def why(
         reader: Whom it is told to; its `now` is the one time all is judged at.
         discovery: A live look at the cluster, if one was taken.
         staleness: The cluster's health, for display.
+        around: What bears on it from outside of its record, where that is known.
     """
     told = chronicle(view)
     if told.header is not None:
         reader = reader.on_the_day_of(told.header.created_at)
     if told.refused is not None or told.job is None:
         return _refused(told, reader)
+    around = around or Around()
     status = project(told.job, discovery, reader.now, staleness=staleness)
     return Story(
         job_id=view.job_id,
@@ -93,20 +99,34 @@ def why(
             Section("What was wanted", tuple(_wanted(told, told.job.header, reader))),
             Section("What ran", tuple(runs_of(told.job, reader))),
             Section("What was decided", tuple(_decided(told, reader))),
-            Section("Now", tuple(_now(status, reader))),
-            Section("May anything still run?", tuple(_still(told.job, status, reader))),
+            Section("Now", tuple(_now(told.job, status, around, reader))),
+            Section("May anything still run?", tuple(_still(told.job, status, around, reader))),
+            Section("Is it safe to run it again?", tuple(again(told.job))),
+            *_helps(status),
         ),
-        advice=tuple(advice(told.job)),
+        advice=(*advice(told.job), *advice_around(status, around)),
         foldable=True,
     )
+
+
+def _helps(status: Status) -> Iterator[Section]:
+    """Yield what most likely helps, where something went wrong and nothing answers it yet."""
+    well = status.outcome in (Outcome.SUCCEEDED, Outcome.CANCELLED)
+    if status.cause is None or well or status.state in (State.STARTING, State.RUNNING):
+        return
+    cure = CURES[status.cause]
+    likely = cure.likely.replace(" JOB", f" {status.job_id}").replace("`", "")
+    yield Section(f"What most likely helps against {status.cause}", (cure.meaning, likely))
 
 
 def headline(status: Status) -> str:
     """Return a job's status in one line."""
     said = f"{status.job_id} {quoted(status.name)} on {status.cluster}: "
     if status.outcome is None:
-        held = f" ({', '.join(status.holds)})" if status.holds else ""
-        return said + status.state + held
+        held = " and ".join(hold_words(one) for one in status.holds)
+        if held and status.state is not State.HELD:
+            held = f", held {held}"
+        return f"{said}{status.state} {held}".rstrip().replace(" ,", ",")
     cause = f" ({status.cause})" if status.cause and status.outcome is Outcome.FAILED else ""
     end = "settled" if status.settled_at else "not settled yet"
     return f"{said}{status.outcome}{cause}, {end}"
@@ -160,23 +180,65 @@ _STATES: dict[State, str] = {
 }
 
 
-def _now(status: Status, reader: Reader) -> Iterator[str]:
-    held = f" Holds: {', '.join(status.holds)}." if status.holds else ""
-    yield _STATES[status.state] + held
+def _now(job: Job, status: Status, around: Around, reader: Reader) -> Iterator[str]:
+    said = _STATES[status.state]
+    if _ends_by_itself(job, status):
+        yield "Its run is ending at the scheduler, which hasn't said yet that it has ended."
+        yield from around_words(status, around, reader)
+        yield from _evidence(status, reader)
+        return
+    held = " and ".join(hold_words(one) for one in status.holds)
+    if status.outcome is None:
+        since = since_of(job)
+        runs = job.canonical if status.state is State.RUNNING else None
+        where = "" if runs is None else on_nodes(runs.run)
+        by = f" {held}" if held and status.state is State.HELD else ""
+        said = f"{said.removesuffix('.')}{where}{by}, since {reader.time(since)} "
+        said += f"({reader.ago(since)})."
+    if held and status.state is not State.HELD:
+        said += f" Held {held}."
+    yield said
     if status.waiting_for:
-        yield from (f"Waiting: {waiting_words(one, reader)}." for one in status.waiting_for)
-    elif status.outcome is None and status.state is not State.RUNNING:
+        yield from (f"Waiting: {_wait(job, one, reader)}." for one in status.waiting_for)
+    elif status.outcome is None and status.state is not State.RUNNING and not around.holds_back:
         yield "Waiting: for the supervisor's next look at the cluster."
     for told in status.escalations:
         yield f"People were told at {reader.time(told.at)} [{told.code}]: {told.detail}."
+    yield from around_words(status, around, reader)
     yield from _evidence(status, reader)
+
+
+def _ends_by_itself(job: Job, status: Status) -> bool:
+    """Return whether a run is ending that Dispatch neither stops nor waits to do anything about."""
+    canonical = job.canonical
+    quiet = not (status.waiting_for or status.holds or status.escalations)
+    ending = canonical is not None and canonical.run.state is ObjectState.ENDING
+    return ending and quiet and status.outcome is None
+
+
+def _wait(job: Job, waiting: Waiting, reader: Reader) -> str:
+    """Return one thing that a job waits for, with what its record knows beside it."""
+    said = waiting_words(waiting, reader)
+    if waiting.what != "capacity" or job.canonical is None:
+        return said
+    run = job.canonical.run
+    if run.holder is not None:
+        return f"{run.holder} holds it at the scheduler; Dispatch leaves that hold alone"
+    if run.reason is None and run.cause is not None:
+        said += f"; it {CAUSE_WORDS[run.cause]}"
+    if run.cause is not None and job.plan.pending_limit_s is None:
+        said += "; its plan sets no limit to that wait"
+    return said
 
 
 def waiting_words(waiting: Waiting, reader: Reader) -> str:
     """Return one thing that a job waits for, and until when."""
     if waiting.until is None:
         return waiting.detail
-    return f"{waiting.detail}, {reader.until(waiting.until)}"
+    until = reader.until(waiting.until)
+    if waiting.what == "capacity":
+        return f"{waiting.detail}; by its plan it waits {until} at most"
+    return f"{waiting.detail}, {until}"
 
 
 def _evidence(status: Status, reader: Reader) -> Iterator[str]:
@@ -201,7 +263,7 @@ def _evidence(status: Status, reader: Reader) -> Iterator[str]:
         yield f"The last look failed: {quoted(health.last_error)}."
 
 
-def _still(job: Job, status: Status, reader: Reader) -> Iterator[str]:
+def _still(job: Job, status: Status, around: Around, reader: Reader) -> Iterator[str]:
     if job.settled_at is not None:
         at = reader.time(job.settled_at)
         yield f"No. It was settled at {at}, on a complete look that showed nothing left."
@@ -219,7 +281,8 @@ def _still(job: Job, status: Status, reader: Reader) -> Iterator[str]:
     elif job.held:
         yield "No. Nothing of it runs, and nothing is started before a person answers."
     else:
-        yield "Nothing of it runs now; Dispatch will start it."
+        brake = " once its cluster's brake is off" if around.holds_back else ""
+        yield f"Nothing of it runs now; Dispatch will start it{brake}."
 
 
 def _executes(job: Job) -> bool:
@@ -262,6 +325,7 @@ def _refused(told: Chronicle, reader: Reader) -> Story:
             )
         )
     sections.append(Section("What still works", _STILL_WORKS))
+    sections.append(Section("Is it safe to run it again?", NOT_SAFE))
     return Story(
         job_id=name,
         headline=f"{name}: the record can't be read beyond {where}; nothing is guessed",

@@ -141,6 +141,19 @@ def size_of(spec: Spec) -> str:
     return ", ".join(parts)
 
 
+def hold_words(hold: str) -> str:
+    """Return what follows "held": by whom, or for what."""
+    kind, _, whose = hold.partition(" ")
+    whose = whose.removeprefix("(").removesuffix(")")
+    match kind:
+        case "recovery":
+            return f"by its plan, which asks a person about {whose}"
+        case "scheduler":
+            return f"at the scheduler, by {whose}"
+        case _:
+            return f"by {whose}"
+
+
 def object_name(job: Job, ref: str) -> str:
     """Return a short name of an object where that names no other, else its ref."""
     known = job.objects.get(ref)

@@ -1,27 +1,18 @@
-"""Job files: what to run and where, as YAML or JSON that people write; strict, and pure.
-
-The fields are those of the spec (protocol §2) beside `cluster`, `plan`, `start_retries`,
-`unmatched`, `supersedes` and `idempotency_key`. docs/reference/job-file.md lists them.
-"""
+"""A job file's text: YAML or JSON with the values that JSON has, and the line of each field."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import yaml
-from pydantic import Field, ValidationError
 
 from dispatch.errors import InvalidRequest, RecordRefused
 from dispatch.record.codec import parse_strict
-from dispatch.record.header import Plan, Spec
-from dispatch.record.model import JobId, Name
-from dispatch.record.names import UnmatchedPolicy
 
 MAX_BYTES = 500_000
 """A job file longer than this is refused unread; a record's header has no room for it either."""
@@ -29,31 +20,6 @@ MAX_BYTES = 500_000
 _MAX_NODES = 50_000
 
 Place = tuple[str | int, ...]
-
-
-class JobFile(Spec):
-    """A job file: the fields of a spec, and how to submit it.
-
-    Attributes:
-        cluster: The configured name of the cluster; None where there is only one.
-        plan: What to do about each cause; None for the cluster's own.
-        start_retries: Starts allowed beyond the first; None for the cluster's own.
-        unmatched: What follows an attempt that was never seen; None for the cluster's own.
-        supersedes: A settled job that this one replaces.
-        idempotency_key: The same key and spec is the same job; None for a fresh key.
-    """
-
-    cluster: Name | None = None
-    plan: Plan | None = None
-    start_retries: Annotated[int, Field(ge=0, le=100)] | None = None
-    unmatched: UnmatchedPolicy | None = None
-    supersedes: JobId | None = None
-    idempotency_key: Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,200}$")] | None = None
-
-    @property
-    def spec(self) -> Spec:
-        """The spec alone, as it will stand in the header."""
-        return Spec.model_validate({name: getattr(self, name) for name in Spec.model_fields})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,45 +52,28 @@ class JobFileRefused(InvalidRequest):
         self.field = problems[0].field
 
 
+def line_of(place: Place, lines: Mapping[Place, int]) -> int | None:
+    """Return the line of a field, or of the nearest thing around it that has one."""
+    for end in range(len(place), 0, -1):
+        if place[:end] in lines:
+            return lines[place[:end]] or None
+    return None
+
+
 def _told(name: str, problem: Problem) -> str:
     where = name if problem.line is None else f"{name}:{problem.line}"
     at = f"field '{problem.field}': " if problem.field else ""
     return f"{where}: {at}{problem.message}"
 
 
-def parse(
-    text: str, *, name: str = "job file", changes: Mapping[str, str] | None = None
-) -> JobFile:
-    """Return what a job file says.
-
-    Args:
-        text: YAML, or JSON.
-        name: What to call it in errors.
-        changes: Values to put in place, by dotted field, each written as YAML: `{"nodes": "4"}`.
+def read(text: str, name: str) -> tuple[dict[str, Any], dict[Place, int]]:
+    """Return a text's fields, and the line on which each stands.
 
     Raises:
-        JobFileRefused: names every field at fault, and its line where it has one.
+        JobFileRefused: It can't be read, or isn't a mapping of fields.
     """
     if len(text.encode()) > MAX_BYTES:
         raise JobFileRefused(name, [Problem(f"it is longer than {MAX_BYTES:,} bytes")])
-    data, lines = _read(text, name)
-    for dotted, value in (changes or {}).items():
-        _change(data, dotted, value)
-        lines[tuple(dotted.split("."))] = 0
-    try:
-        return JobFile.model_validate_json(json.dumps(data, allow_nan=False))
-    except ValidationError as error:
-        problems = [_problem(dict(one), lines) for one in error.errors(include_url=False)]
-        problems.sort(key=lambda one: one.line or 0)
-        raise JobFileRefused(name, problems) from None
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of a job file, for editors."""
-    return JobFile.model_json_schema()
-
-
-def _read(text: str, name: str) -> tuple[dict[str, Any], dict[Place, int]]:
     reading = _Reading(name)
     if text.lstrip().startswith("{"):
         try:
@@ -144,7 +93,12 @@ def _read(text: str, name: str) -> tuple[dict[str, Any], dict[Place, int]]:
     return data, reading.lines
 
 
-def _change(data: dict[str, Any], dotted: str, value: str) -> None:
+def change(data: dict[str, Any], dotted: str, value: str) -> None:
+    """Put a value in place of a dotted field; the value is written as YAML.
+
+    Raises:
+        JobFileRefused: What stands before the last dot holds no fields.
+    """
     *outer, last = dotted.split(".")
     here = data
     for part in outer:
@@ -267,41 +221,3 @@ def _number(text: str) -> int | float | None:
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     return number if math.isfinite(number) else None
-
-
-# --- what pydantic says, in words -----------------------------------------------------------
-
-
-def _problem(error: dict[str, Any], lines: Mapping[Place, int]) -> Problem:
-    place = tuple(part for part in error["loc"] if part != "[key]")
-    line = next(
-        (lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in lines), None
-    )
-    dotted = ".".join(str(part) for part in place) or None
-    return Problem(_message(error, place), dotted, line or None)
-
-
-def _message(error: dict[str, Any], place: Place) -> str:
-    given = error["input"]
-    match error["type"]:
-        case "extra_forbidden":
-            near = difflib.get_close_matches(str(place[-1]), _FIELDS, n=1)
-            return "unknown field" + (f"; did you mean {near[0]!r}?" if near else "")
-        case "missing":
-            return "it must be given"
-        case "string_type" if isinstance(given, int | float) and not isinstance(given, bool):
-            return f"text is wanted: write it in quotes, '{given}'"
-        case "string_type" if isinstance(given, bool):
-            return f"text is wanted: write it in quotes, '{str(given).lower()}'"
-        case "tuple_type":
-            return "a list is wanted, as [python, train.py]"
-        case "int_type" | "int_from_float":
-            return f"a whole number is wanted, not {json.dumps(given)}"
-        case "enum":
-            return f"unknown name {given!r}; one of {error['ctx']['expected']}"
-        case _:
-            said = str(error["msg"])
-            return said[:1].lower() + said[1:]
-
-
-_FIELDS = sorted({*JobFile.model_fields, *Plan.model_fields})
