@@ -72,9 +72,10 @@ class Listener:
         status = HTTPStatus(answer["statusCode"])
         body = _body(answer)
         headers = [(name, str(value)) for name, value in answer.get("headers", {}).items()]
-        if status is not HTTPStatus.NO_CONTENT:
+        if status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
             headers.append(("Content-Length", str(len(body))))
-        headers.append(("Cache-Control", "no-store"))
+        if not any(name.lower() == "cache-control" for name, _ in headers):
+            headers.append(("Cache-Control", "no-store"))
         start_response(f"{status.value} {status.phrase}", headers)
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 

@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from waitress.server import TcpWSGIServer, create_server
 
+from dispatch.archive import FolderArchive
 from dispatch.clusters import CLUSTERS_SCHEMA
 from dispatch.errors import BadConfiguration, TryLater
 from dispatch.events import Event
@@ -61,6 +62,8 @@ class StackSettings:
         endpoint: The DynamoDB endpoint; None for AWS's own.
         table: The DynamoDB table; it is made if it isn't there.
         workers: How many clusters are looked after at once.
+        archive: The folder that records are archived in before they are removed; None: nowhere.
+        archive_after_days: Days after which a settled record is archived and tombstoned; 0: never.
     """
 
     state: Path
@@ -70,6 +73,8 @@ class StackSettings:
     endpoint: str | None = None
     table: str = "dispatch"
     workers: int = 2
+    archive: Path | None = None
+    archive_after_days: int = 0
 
 
 class Stack:
@@ -211,10 +216,12 @@ def _wiring(
             clusters=document,
             supervisor=f"supervisor@{socket.gethostname()}"[:200],
             clusters_every_s=5,
+            archive_after_days=settings.archive_after_days,
         ),
         edges,
         queue=queue,
         bus=FileBus(folder.events, told),
+        archive=None if settings.archive is None else FolderArchive(settings.archive),
     )
 
 
@@ -320,6 +327,7 @@ def introduction(stack: Stack) -> list[str]:
         f"Dispatch listens on {stack.url} and keeps its records in {state}",
         f"clusters: {', '.join(one.name for one in stack.wiring.clusters.clusters)}",
         f"try: {command} submit -- echo hello     then: {command} list",
+        f"or look at it in a browser: {stack.url}/ui",
         f"what went wrong is in {stack.folder.log}; stop with Ctrl-C",
     ]
 

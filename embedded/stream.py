@@ -1,7 +1,8 @@
 """A reader that plays the table's stream: what was appended, to whom it concerns.
 
 The filters are those of the template's mappings: headers and control intents wake the supervisor,
-entries are published. How far was read is kept after it was handed on, so any death repeats.
+entries are published, each of any version: a person is told of those that this build doesn't know.
+How far was read is kept after it was handed on, so any death repeats.
 """
 
 from __future__ import annotations
@@ -11,9 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dispatch.errors import StoreUnavailable
-from dispatch.record.control import CONTROL_SCHEMA
-from dispatch.record.fact import FACT_SCHEMA
-from dispatch.record.header import HEADER_SCHEMA
 from dispatch.store.records import Change, Feed
 from embedded.state import Position
 
@@ -25,8 +23,11 @@ Function = Callable[[dict[str, Any]], dict[str, Any]]
 
 BATCH = 100
 
-WAKES = frozenset({HEADER_SCHEMA, CONTROL_SCHEMA})
-PUBLISHES = frozenset({CONTROL_SCHEMA, FACT_SCHEMA})
+WAKING_SCHEMAS = ("dispatch.control.", "dispatch.header.")
+"""What the schemas of a new job and of what people want begin with, whatever their version."""
+
+ENTRY_KEYS = "E#"
+"""What the sort key of every entry begins with, whatever its schema."""
 
 
 class Source(Protocol):
@@ -161,6 +162,17 @@ class TableSource:
         return str(answer["ShardIterator"])
 
 
+def wakes(record: Record) -> bool:
+    """Return whether a record is a new job, or what somebody wants of one."""
+    image = record["dynamodb"].get("NewImage", {})
+    return str(image.get("schema", {}).get("S", "")).startswith(WAKING_SCHEMAS)
+
+
+def publishes(record: Record) -> bool:
+    """Return whether a record is an entry, which may have decided something."""
+    return str(record["dynamodb"]["Keys"]["sk"]["S"]).startswith(ENTRY_KEYS)
+
+
 class StreamReader:
     """Hands new records to the two functions that the template maps the stream to.
 
@@ -188,18 +200,14 @@ class StreamReader:
         """
         seen = 0
         for shard, records in self._source.read(self._position):
-            self._give(self._wake, records, WAKES)
-            self._give(self._publish, records, PUBLISHES)
+            self._give(self._wake, filter(wakes, records))
+            self._give(self._publish, filter(publishes, records))
             self._position.put({shard: records[-1]["dynamodb"]["SequenceNumber"]})
             seen += len(records)
         return seen
 
-    def _give(self, function: Function, records: Iterable[Record], schemas: frozenset[str]) -> None:
-        wanted = [
-            record
-            for record in records
-            if record["dynamodb"].get("NewImage", {}).get("schema", {}).get("S") in schemas
-        ]
+    def _give(self, function: Function, records: Iterable[Record]) -> None:
+        wanted = list(records)
         if not wanted:
             return
         failures = function({"Records": wanted}).get("batchItemFailures")

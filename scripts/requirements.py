@@ -110,7 +110,7 @@ def exports(root: Path) -> dict[Path, str]:
     pins = parse_lock((root / LOCK).read_text())
     asked = wanted(project)
     return {
-        Path("shared/requirements.txt"): export(closure(pins, asked["dependencies"])),
+        Path("shared/requirements.txt"): export(closure(pins, asked["extra layer"])),
         Path("functions/supervisor/requirements.txt"): export(closure(pins, asked["extra eks"])),
         # The API reads the output of pods; it loads the client when that is asked for, not before.
         Path("functions/intents/requirements.txt"): export(closure(pins, asked["extra eks"])),

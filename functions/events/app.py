@@ -39,7 +39,13 @@ class Publishing:
         The stream goes on from the first entry that failed; what was published before it, and
         some after it, may be published again with the same ids.
         """
-        entries = [_entry(record) for record in event.get("Records", ())]
+        entries = []
+        for record in event.get("Records", ()):
+            try:
+                entries.append(_entry(record))
+            except InvalidRequest as refused:
+                # Nobody can publish it, ever: it must not hold up what comes after it.
+                self._log.error("%s", refused, extra=RECORD_REFUSED)
         spans: dict[str, tuple[int, int, str]] = {}
         for job_id, number, place in entries:
             if number < 1:

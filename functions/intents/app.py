@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import timedelta
-from functools import cache
+from datetime import datetime, timedelta
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any
 
@@ -18,9 +18,12 @@ from pydantic import BaseModel
 
 from dispatch import api
 from dispatch.access import Rights, Wanted
+from dispatch.api.console import PAGE
+from dispatch.api.console import asset as console_file
 from dispatch.api.gate import Gate
 from dispatch.api.gateway import Query, Refused, actor_of, body_of, header_of, query_of
 from dispatch.api.routes import HTML_TYPE, ROUTES, Route, allowed
+from dispatch.clusters import Brakes
 from dispatch.core.fold import fold
 from dispatch.core.job import Job
 from dispatch.core.project import project
@@ -31,20 +34,16 @@ from dispatch.errors import (
     Forbidden,
     IdempotencyConflict,
     InvalidRequest,
-    JobNotFound,
-    JobTombstoned,
     RecordRefused,
-    SchedulerUnavailable,
     Unsupported,
 )
-from dispatch.operator import Submit, Submitted, job_id_of
-from dispatch.record.codec import decode_header, spec_digest
-from dispatch.record.export import export_lines
-from dispatch.record.view import View
+from dispatch.narrate.words import Reader
+from dispatch.operator import Submit
 from dispatch.signals import Signal
 from dispatch.store.records import Listed
 from dispatch.supervisor.execute import target_of
 from dispatch.supervisor.health import accept_loss, loss_accepted_at
+from dispatch.supervisor.progress import Progress, progress_of
 from dispatch.supervisor.sweep import Beat
 from dispatch.wiring import Wiring, from_settings
 
@@ -92,7 +91,7 @@ class Api:
             raise
         except CallerError:
             # The same key gives the same job back, whatever became of clusters and ancestors.
-            standing = self._standing(key, request)
+            standing = self._wiring.operator.standing(key, request.spec)
             if standing is None:
                 raise
             made = standing
@@ -129,21 +128,17 @@ class Api:
             supersedes=request.supersedes,
         )
 
-    def _standing(self, key: str, request: api.SubmitRequest) -> Submitted | None:
-        """Return the job that a key stands for already; None if there is none to be read.
-
-        Raises:
-            IdempotencyConflict: It has another spec.
-        """
-        job_id = job_id_of(key)
-        try:
-            view = self._wiring.store.read(job_id)
-            header = decode_header(view.header, job=job_id)
-        except (CallerError, RecordRefused):
-            return None
-        if header.spec_digest != spec_digest(request.spec):
-            raise IdempotencyConflict(f"the key {key!r} stands for another spec", job=job_id)
-        return Submitted(job_id, created=False, generation=header.lineage.generation)
+    def lint(self, event: Event, query: Query) -> Response[str]:
+        """Say what would be refused of a submission, and submit nothing."""
+        rights, wiring = self._gate.rights(event), self._wiring
+        self._gate.anyone(rights, "have a submission judged")
+        request = api.parse_submit(body_of(event))
+        cluster = wiring.clusters.named(request.cluster)
+        refused = wiring.lint(cluster.name, request.spec)
+        found = api.lint(request, cluster, wiring.declarations(cluster.name), refused)
+        asked = wiring.wanted(cluster.name, request.spec, rights.caller.principal)
+        barred = api.lint_rights(rights.refuses_submit(asked))
+        return _json(api.LintAnswer(cluster=cluster.name, findings=(*barred, *found)))
 
     def intend(self, event: Event, query: Query, job_id: str) -> Response[str]:
         """Record what a person wants."""
@@ -176,8 +171,15 @@ class Api:
         cluster = job.declarations.cluster
         health = self._wiring.store.get_health(cluster)
         status = project(job, None, now, staleness=api.staleness_of(health))
+        brakes, progress = self._brakes(cluster), self._progress(job, now)
+        return _json(api.status_of(status, job.header, now, brakes, progress))
+
+    def _brakes(self, cluster: str) -> Brakes | None:
         known = {one.name: one.brakes for one in self._wiring.clusters.clusters}
-        return _json(api.status_of(status, job.header, now, known.get(cluster)))
+        return known.get(cluster)
+
+    def _progress(self, job: Job, now: datetime) -> Progress | None:
+        return progress_of(job, self._wiring.scheduler, now)
 
     def _reader(self, event: Event, job_id: str) -> None:
         self._gate.read(self._gate.rights(event), job_id)
@@ -195,27 +197,38 @@ class Api:
             refused = error
         return _json(api.history_of(view, refused, after=after, limit=limit))
 
+    def why(self, event: Event, query: Query, job_id: str) -> Response[str]:
+        """Tell a record's story."""
+        self._reader(event, job_id)
+        view, reader = self._wiring.store.read(job_id), self._told_to(query)
+        try:
+            job = fold(view, reader.now)
+        except RecordRefused:
+            return _json(api.story_of(view, reader, None))
+        health = self._wiring.store.get_health(job.declarations.cluster)
+        brakes, progress = self._brakes(job.declarations.cluster), self._progress(job, reader.now)
+        return _json(api.story_of(view, reader, health, api.around_of(brakes, progress)))
+
+    def timeline(self, event: Event, query: Query, job_id: str) -> Response[str]:
+        """Show a record along time."""
+        self._reader(event, job_id)
+        view = self._wiring.store.read(job_id)
+        return _json(api.timeline_of(view, self._told_to(query)))
+
+    def _told_to(self, query: Query) -> Reader:
+        offset = query.number("utc_offset_min", 0, least=-1439, most=1439)
+        return api.reader_of(self._wiring.edges.clock(), offset)
+
     def export(self, event: Event, query: Query, job_id: str) -> Response[str]:
         """Give the record as JSON lines, cut where an answer would grow too large."""
         self._reader(event, job_id)
         after = query.number("after", 0, most=10**9)
         view = self._wiring.store.read(job_id)
-        lines: list[str] = []
-        size, last = 0, after
+        text, next_after = api.export_piece(view, after, most=api.MAX_ANSWER_BYTES)
         headers = {"Dispatch-Revision": str(view.revision)}
-        for place, line in enumerate(export_lines(view, after=after)):
-            size += len(line.encode()) + 1
-            if lines and size > api.MAX_ANSWER_BYTES:
-                headers[api.NEXT_HEADER] = str(last)
-                break
-            lines.append(line + "\n")
-            last = after + place + (0 if after == 0 else 1)
-        return Response(
-            status_code=HTTPStatus.OK,
-            content_type=api.EXPORT_TYPE,
-            body="".join(lines),
-            headers=dict(headers),
-        )
+        if next_after is not None:
+            headers[api.NEXT_HEADER] = str(next_after)
+        return Response(HTTPStatus.OK, api.EXPORT_TYPE, text, headers=dict(headers))
 
     def list(self, event: Event, query: Query) -> Response[str]:
         """List jobs from the index, with summaries from their records where asked."""
@@ -228,6 +241,7 @@ class Api:
             cluster=query.text("cluster"),
             limit=query.number("limit", 100, least=1, most=most),
             cursor=query.text("cursor"),
+            newest_first=query.one_of("order", "oldest", "newest") == "newest",
         )
         lines = tuple(
             api.ListedAnswer.model_validate(one).model_copy(
@@ -241,20 +255,9 @@ class Api:
     def _summary(self, line: Listed) -> api.SummaryAnswer | None:
         if line.tombstoned:
             return None
-        now = self._wiring.edges.clock()
-        try:
-            view = self._wiring.store.read(line.job_id)
-        except (JobNotFound, JobTombstoned):
-            return None
-        except RecordRefused as refused:
-            return api.SummaryAnswer(refusal=api.refusal_of(refused))
-        try:
-            job = fold(view, now)
-        except RecordRefused as refused:
-            return api.SummaryAnswer(name=_name(view), refusal=api.refusal_of(refused))
-        status = project(job, None, now)
-        answer = api.SummaryAnswer.model_validate(status)
-        return answer.model_copy(update={"created_by": job.header.created_by})
+        store, now = self._wiring.store, self._wiring.edges.clock()
+        progress = partial(self._progress, now=now)
+        return api.summary_of(lambda: store.read(line.job_id), now, progress)
 
     def logs(self, event: Event, query: Query, job_id: str) -> Response[str]:
         """Read a piece of an object's output from its cluster."""
@@ -262,7 +265,7 @@ class Api:
         offset = query.number("offset", 0, most=2**53)
         limit = query.number("limit", 65_536, least=1, most=api.MAX_LOG_BYTES)
         job = fold(self._wiring.store.read(job_id), self._wiring.edges.clock())
-        ref = query.text("ref") or _latest_ref(job)
+        ref = query.text("ref") or api.latest_ref(job)
         if ref not in job.objects:
             raise InvalidRequest(f"no object {ref!r} is recorded", job=job_id, field="ref")
         cluster = job.declarations.cluster
@@ -330,22 +333,18 @@ class Api:
 
         return Response(HTTPStatus.OK, HTML_TYPE, page(), headers=dict(PAGE_HEADERS))
 
+    def console(self, event: Event, query: Query) -> Response[str]:
+        """Give the console's page."""
+        return self.console_asset(event, query, PAGE)
 
-def _name(view: View) -> str | None:
-    try:
-        return decode_header(view.header, job=view.job_id).spec.name
-    except RecordRefused:
-        return None
-
-
-def _latest_ref(job: Job) -> str:
-    """Return the object whose output a person means when asking for a job's."""
-    if job.canonical is not None:
-        return job.canonical.ref
-    for submission in reversed(job.submissions):
-        if submission.canonical is not None:
-            return submission.canonical
-    raise SchedulerUnavailable("nothing has run yet, so there is no output", job=job.job_id)
+    def console_asset(self, event: Event, query: Query, asset: str) -> Response[str]:
+        """Give one of the console's files, or say that it hasn't changed."""
+        file = console_file(asset)
+        if file is None:
+            raise Refused(api.http_problem(404, f"the console has no file {asset!r}"))
+        if file.unchanged(header_of(event, "if-none-match")):
+            return Response(HTTPStatus.NOT_MODIFIED, None, "", headers=dict(file.headers))
+        return Response(HTTPStatus.OK, file.content_type, file.text, headers=dict(file.headers))
 
 
 def _json(
@@ -404,7 +403,7 @@ def make_handler(
     @resolver.not_found
     def _lost(_: Exception) -> Response[str]:
         event = resolver.current_event
-        return _problem(_no_route(event.http_method, event.path), log)
+        return _no_route(event.http_method, event.path, log)
 
     def handle(event: Event, context: Any) -> dict[str, Any]:
         answer: dict[str, Any] = resolver.resolve(event, context)
@@ -425,12 +424,17 @@ def _register(
     resolver.route(path, method=route.method)(answer)
 
 
-def _no_route(method: str, path: str) -> api.Problem:
-    """Return why no route answers: the path is wrong, or only the method is."""
+def _no_route(method: str, path: str, log: logging.Logger) -> Response[str]:
+    """Say why no route answers: the path is wrong, or only the method is."""
     methods = allowed(path)
-    if methods:
-        return api.http_problem(405, f"{path} answers {', '.join(methods)}, not {method}")
-    return api.http_problem(404, f"there is no {path}")
+    path = path.encode(errors="replace").decode()
+    # Where the method is right, a name in the path has characters that no name has.
+    if not methods or method in methods:
+        return _problem(api.http_problem(404, f"there is no {path}"), log)
+    detail = f"{path} answers {', '.join(methods)}, not {method}"
+    answer = _problem(api.http_problem(405, detail), log)
+    answer.headers["Allow"] = ", ".join(methods)
+    return answer
 
 
 @cache

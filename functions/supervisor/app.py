@@ -158,7 +158,7 @@ class Supervision:
         jobs = dict.fromkeys(
             record["dynamodb"]["NewImage"]["job_id"]["S"]
             for record in records
-            if "NewImage" in record.get("dynamodb", {})
+            if "job_id" in record.get("dynamodb", {}).get("NewImage", {})
         )
         messages = merged(
             (cluster, job) for job in jobs if (cluster := self._cluster_of(job)) is not None
@@ -312,6 +312,9 @@ class Supervision:
             self._signal(Signal.MASS_LOSS, said, name, swept.mass_loss, cluster=name)
         if swept.left:
             self._log.warning("cluster %s: no time for %d jobs", name, len(swept.left))
+        if swept.freed:
+            said = "cluster %s: let go of %d ended objects that no open record waits for"
+            self._log.info(said, name, swept.freed)
         for passed in swept.passes:
             self._tell_of_a_job(passed, name)
         for line in swept.withheld:

@@ -1,12 +1,14 @@
-"""Amazon's services other than the records' table: queue, event bus, parameters, secrets.
+"""Amazon's services other than the records' table: queue, bus, archive, parameters, secrets.
 
 No exception of botocore leaves this module.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import boto3
@@ -32,7 +34,21 @@ _AT_ONCE = 10
 _EARLIER = 10
 """Versions of a parameter that are asked for at most."""
 
-_NOT_THERE = frozenset({"ParameterNotFound", "ResourceNotFoundException", "AccessDeniedException"})
+_NOT_THERE = frozenset(
+    {
+        "ParameterNotFound",
+        "ResourceNotFoundException",
+        "AccessDeniedException",
+        "AccessDenied",
+        "NoSuchBucket",
+    }
+)
+
+_NO_OBJECT = frozenset({"NoSuchKey", "AccessDenied"})
+"""What S3 says of an object that isn't there; who may not list the bucket is told the second."""
+
+_ARCHIVES = "records/"
+"""What the keys of archives begin with; the role of retention is held to it."""
 
 
 def _config() -> Config:
@@ -100,6 +116,48 @@ class EventBridgeBus:
             answer = _tried("the event bus", partial(self._client.put_events, Entries=entries))
             if answer.get("FailedEntryCount"):
                 raise TryLater(f"the event bus took {answer['FailedEntryCount']} events not")
+
+
+class S3Archive:
+    """Archives of records, as objects of one bucket.
+
+    Args:
+        bucket: Its name.
+        client: Instead of one of its own.
+    """
+
+    def __init__(self, bucket: str, client: Any = None) -> None:
+        self._bucket = bucket
+        self._client: Any = client or boto3.client("s3", config=_config())
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep these bytes under a name; S3 refuses them if they don't arrive whole (`Archive`)."""
+        checksum = b64encode(sha256(data).digest()).decode()
+        send = partial(
+            self._client.put_object,
+            Bucket=self._bucket,
+            Key=f"{_ARCHIVES}{name}",
+            Body=data,
+            ContentType="application/x-ndjson",
+            ChecksumAlgorithm="SHA256",
+            ChecksumSHA256=checksum,
+        )
+        _tried(f"archive {name} in bucket {self._bucket}", send)
+
+    def get(self, name: str) -> bytes | None:
+        """Return what is kept under a name, or None (see `Archive`)."""
+
+        def read() -> bytes | None:
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=f"{_ARCHIVES}{name}")
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") in _NO_OBJECT:
+                    return None
+                raise
+            data: bytes = answer["Body"].read()
+            return data
+
+        return _tried(f"archive {name} in bucket {self._bucket}", read)
 
 
 def parameter(name: str) -> str:

@@ -103,6 +103,11 @@ class Brakes(Model):
     observed: Why | None = None
 
     @property
+    def on(self) -> bool:
+        """Whether a brake is on."""
+        return any(one is not None for one in (self.paused, self.drained, self.observed))
+
+    @property
     def told(self) -> dict[str, str]:
         """The brakes that are on, with their reasons."""
         return dict(self.model_dump(exclude_none=True))

@@ -123,6 +123,12 @@ class NotSettled(CallerError):
     code = "not_settled"
 
 
+class NothingRan(CallerError):
+    """Nothing of the job has run yet, so there is no output to be read."""
+
+    code = "nothing_ran"
+
+
 class EntryTooLarge(CallerError):
     """The entry would not fit, or would leave no room for a later cancel; nothing was written."""
 

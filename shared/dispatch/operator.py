@@ -19,6 +19,7 @@ from dispatch.core.fold import fold
 from dispatch.core.job import Job
 from dispatch.core.parts import Effect
 from dispatch.errors import (
+    IdempotencyConflict,
     InvalidRequest,
     JobNotFound,
     JobTombstoned,
@@ -158,6 +159,23 @@ class Operator:
         if not created.created:
             lineage = self._standing(created.job_id, lineage) or lineage
         return Submitted(created.job_id, created.created, lineage.generation)
+
+    def standing(self, idempotency_key: str, spec: Spec) -> Submitted | None:
+        """Return the job that a key stands for already; None if there is none to be read.
+
+        Raises:
+            IdempotencyConflict: It has another spec.
+        """
+        job_id = job_id_of(idempotency_key)
+        try:
+            header = decode_header(self.records.read(job_id).header, job=job_id)
+        except (JobNotFound, JobTombstoned, RecordRefused):
+            return None
+        if header.spec_digest != spec_digest(spec):
+            raise IdempotencyConflict(
+                f"the key {idempotency_key!r} stands for another spec", job=job_id
+            )
+        return Submitted(job_id, created=False, generation=header.lineage.generation)
 
     def _standing(self, job_id: str, unreadable: Lineage) -> Lineage | None:
         """Return the lineage of a job that exists, None where it doesn't."""

@@ -31,6 +31,8 @@ class Settings:
         metrics: The namespace of the metrics.
         supervisor: Who the facts of this process are written by.
         clusters_every_s: Seconds after which a clusters' document is read again.
+        archive_bucket: The S3 bucket that what is removed is archived in first; None for nowhere.
+        archive_after_days: Days after which a settled record is archived and tombstoned; 0: never.
     """
 
     table: str | None = None
@@ -42,6 +44,8 @@ class Settings:
     metrics: str = "Dispatch"
     supervisor: str = "supervisor"
     clusters_every_s: int = 60
+    archive_bucket: str | None = None
+    archive_after_days: int = 0
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -68,7 +72,9 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         supervisor=env.get("DISPATCH_SUPERVISOR")
         or env.get("AWS_LAMBDA_FUNCTION_NAME")
         or "supervisor",
-        clusters_every_s=_seconds(env, "DISPATCH_CLUSTERS_EVERY_S", 60),
+        clusters_every_s=_number(env, "DISPATCH_CLUSTERS_EVERY_S", 60, "seconds"),
+        archive_bucket=env.get("DISPATCH_ARCHIVE_BUCKET") or None,
+        archive_after_days=_number(env, "DISPATCH_ARCHIVE_AFTER_DAYS", 0, "days"),
     )
 
 
@@ -94,10 +100,10 @@ def stack_url(state: Path) -> str | None:
     return url if isinstance(url, str) else None
 
 
-def _seconds(env: Mapping[str, str], name: str, default: int) -> int:
+def _number(env: Mapping[str, str], name: str, default: int, unit: str) -> int:
     text = env.get(name)
     if text is None or text == "":
         return default
     if not text.isascii() or not text.isdigit():
-        raise BadConfiguration(f"{name}: {text!r} isn't a number of seconds")
+        raise BadConfiguration(f"{name}: {text!r} isn't a number of {unit}")
     return int(text)

@@ -13,21 +13,28 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import SystemRandom
 from threading import RLock
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
 from dispatch.access import Wanted
+from dispatch.archive import Archive
 from dispatch.clusters import Cluster, Clusters, parse_clusters
 from dispatch.documents import document, earlier_documents, secret_of
-from dispatch.errors import BadConfiguration, DispatchError, SchedulerUnavailable, TryLater
+from dispatch.errors import (
+    BadConfiguration,
+    DispatchError,
+    SchedulerUnavailable,
+    TryLater,
+    Unsupported,
+)
 from dispatch.events import Bus
 from dispatch.messages import WorkQueue
 from dispatch.operator import Operator
 from dispatch.record.codec import canonical, refusal
 from dispatch.record.header import Declarations, Spec
-from dispatch.schedulers.scheduler import Scheduler
+from dispatch.schedulers.scheduler import Scheduler, StartOrder
 from dispatch.settings import Settings, from_environment
 from dispatch.store.records import Store
 
@@ -80,6 +87,7 @@ class _Kept:
     schedulers: dict[str, tuple[Cluster, Scheduler]] = field(default_factory=dict)
     queue: WorkQueue | None = None
     bus: Bus | None = None
+    archive: Archive | None = None
 
 
 class Wiring:
@@ -89,8 +97,7 @@ class Wiring:
         settings: What the environment said.
         edges: Where time and chance come in.
         store: Instead of the one the settings name.
-        queue: Instead of the one the settings name.
-        bus: Instead of the one the settings name.
+        queue, bus, archive: Instead of those the settings name.
         opened: Makes the scheduler of a cluster, instead of its adapter.
     """
 
@@ -102,11 +109,12 @@ class Wiring:
         store: Store | None = None,
         queue: WorkQueue | None = None,
         bus: Bus | None = None,
+        archive: Archive | None = None,
         opened: Callable[[Cluster, Edges], Scheduler] | None = None,
     ) -> None:
         self.settings = settings
         self.edges = edges or Edges()
-        self._kept = _Kept(store=store, queue=queue, bus=bus)
+        self._kept = _Kept(store=store, queue=queue, bus=bus, archive=archive)
         self._opened = opened or _scheduler
         self._lock = RLock()
 
@@ -162,6 +170,15 @@ class Wiring:
     def publishes(self) -> bool:
         """Whether there is a bus to publish events on."""
         return self._kept.bus is not None or self.settings.event_bus is not None
+
+    @property
+    def archive(self) -> Archive | None:
+        """Where records are archived before they are removed; None where nobody asked for it."""
+        if self._kept.archive is None and self.settings.archive_bucket is not None:
+            from dispatch.aws import S3Archive
+
+            self._kept.archive = S3Archive(self.settings.archive_bucket)
+        return self._kept.archive
 
     # --- clusters -----------------------------------------------------------------------------
 
@@ -362,6 +379,22 @@ def _declared(cluster: Cluster, scheduler: Callable[[], Scheduler]) -> Declarati
 
         return _block(EksSettings, cluster).declarations()
     return scheduler().declare()
+
+
+def manifests(cluster: Cluster, order: StartOrder) -> list[dict[str, Any]]:
+    """Return what a Start would create on a cluster, word for word, without asking it.
+
+    Raises:
+        InvalidRequest: The cluster would refuse the spec.
+        Unsupported: It is no Kubernetes cluster, so there are no manifests.
+        BadConfiguration: Its block can't be understood.
+    """
+    if cluster.adapter != "eks":
+        raise Unsupported(f"cluster {cluster.name} is of adapter {cluster.adapter}: no manifests")
+    from dispatch.schedulers.eks.preview import preview
+    from dispatch.schedulers.eks.settings import EksSettings
+
+    return preview(order, _block(EksSettings, cluster))
 
 
 def _scheduler(cluster: Cluster, edges: Edges) -> Scheduler:

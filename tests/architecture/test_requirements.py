@@ -66,9 +66,13 @@ def test_the_lock_pins_nothing_that_nobody_asks_for() -> None:
     [
         "requirements.lock",
         "requirements-bench.lock",
+        "requirements-browser.lock",
+        "requirements-fuzz.lock",
         "requirements-ministack.lock",
+        "requirements-mutation.lock",
         "requirements-runtime.lock",
         "requirements-sam.lock",
+        "requirements-sbom.lock",
     ],
 )
 def test_every_locked_package_has_a_hash_and_no_address(name: str) -> None:
@@ -92,7 +96,7 @@ def test_every_function_has_requirements_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("path", "table"),
     [
-        ("shared/requirements.txt", "dependencies"),
+        ("shared/requirements.txt", "extra layer"),
         ("functions/supervisor/requirements.txt", "extra eks"),
     ],
 )

@@ -17,7 +17,10 @@ RUN = """
 import json, sys
 from pathlib import Path
 from embedded.stack import StackSettings, run
-settings = StackSettings(Path(sys.argv[1]), **json.loads(sys.argv[2]))
+told = json.loads(sys.argv[2])
+if "archive" in told:
+    told["archive"] = Path(told["archive"])
+settings = StackSettings(Path(sys.argv[1]), **told)
 run(settings, say=lambda line: print(line, flush=True))
 """
 

@@ -63,6 +63,16 @@ def test_every_caller_is_the_local_user(application: Listener) -> None:
     assert answer.headers["cache-control"] == "no-store"
 
 
+def test_the_console_s_files_keep_their_own_word_about_caches(application: Listener) -> None:
+    page = Answered(application, environ(path="/ui/app.js"))
+    assert page.status == 200
+    assert page.headers["cache-control"] == "no-cache"
+    again = environ(path="/ui/app.js", HTTP_IF_NONE_MATCH=page.headers["etag"])
+    kept = Answered(application, again)
+    assert (kept.status, kept.body) == (304, b"")
+    assert "content-length" not in kept.headers
+
+
 def test_an_event_that_is_not_this_listener_s_names_nobody() -> None:
     for authorizer in ({}, {"iam": {"userArn": "arn"}}, {"local": {"user": ""}}):
         with pytest.raises(Forbidden):

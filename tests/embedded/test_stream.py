@@ -74,6 +74,19 @@ def test_headers_and_intents_wake_and_entries_are_published(world: World, read: 
     ]
 
 
+def test_an_entry_of_a_later_build_is_published_too_so_that_a_person_is_told(
+    world: World, read: Read
+) -> None:
+    job = world.job()
+    world.store.commit(job, 0, [Envelope("dispatch.fact.v99", "{}", "")])
+    world.store.commit(job, 1, [Envelope("dispatch.control.v99", "{}", "")])
+    while read.reader.step():
+        pass
+    later = [(items.entry_sk(1), "dispatch.fact.v99"), (items.entry_sk(2), "dispatch.control.v99")]
+    assert read.publish.seen == later
+    assert read.wake.seen == [("HEADER", "dispatch.header.v1"), later[1]]
+
+
 def test_what_was_handed_on_is_not_handed_on_again(world: World, read: Read) -> None:
     with_history(world)
     while read.reader.step():

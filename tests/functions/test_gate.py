@@ -61,7 +61,7 @@ def adas(world: World) -> str:
     return job
 
 
-READS = ["", "/history", "/export", "/logs"]
+READS = ("", "/history", "/why", "/timeline", "/export", "/logs")
 
 
 @pytest.mark.parametrize("part", READS)
@@ -260,3 +260,15 @@ def test_a_repeat_of_what_was_taken_once_is_given_back_though_it_would_be_refuse
     made = world.submit("k", spec=spec, allow_plain=["MINE"]).body["job_id"]
     again = world.submit("k", spec=spec)
     assert (again.status, again.body["job_id"]) == (200, made)
+
+
+def test_whoever_may_do_nothing_has_nothing_judged_and_others_are_told_what_they_may_not(
+    world: World,
+) -> None:
+    body = {"cluster": "main", "spec": {**SPEC, "queue": "cpu"}}
+    assert ask(world, EVE, "POST", "/lint", body).status == 403
+    (barred,) = ask(world, BO, "POST", "/lint", body).body["findings"]
+    assert (barred["severity"], barred["code"]) == ("refused", "forbidden")
+    assert barred["detail"] == "you may not submit to queue cpu of cluster main"
+    assert ask(world, BO, "POST", "/lint", {**body, "spec": GPU}).body["findings"] == []
+    assert ask(world, CY, "POST", "/lint", body).body["findings"] == []

@@ -145,6 +145,9 @@ def test_a_query_that_no_route_has_is_refused(
         ("GET", "/jobs/a/b/c", 404),
         ("GET", "//", 404),
         ("GET", "/jobs/", 404),
+        ("GET", "/jobs/\u00ceC\x15", 404),
+        ("GET", "/jobs/a\x15/history", 404),
+        ("GET", "/jobs/\ud800", 404),
         ("PUT", "/", 405),
         ("PUT", "/jobs", 405),
         ("PATCH", "/jobs/jaaaaaaaa", 405),
@@ -158,6 +161,10 @@ def test_what_no_route_answers_is_a_problem_too(
     answer = world.http(method, path)
     assert answer.status == status
     assert answer.headers["content-type"] == "application/problem+json"
+    # RFC 9110 asks for the methods beside a 405.
+    methods = answer.headers.get("allow", "").split(", ")
+    assert method not in methods
+    assert (methods != [""]) == (status == 405)
 
 
 class Broken(MemoryRecords):

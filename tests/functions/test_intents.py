@@ -254,7 +254,7 @@ def test_a_listing_goes_through_all_pages_in_order(world: World) -> None:
 def test_logs_come_from_the_cluster_that_ran_the_job(world: World) -> None:
     job = world.job()
     none_yet = world.http("GET", f"/jobs/{job}/logs")
-    assert (none_yet.status, none_yet.body["code"]) == (503, "scheduler_unavailable")
+    assert (none_yet.status, none_yet.body["code"]) == (409, "nothing_ran")
     world.settle(job)
     whole = world.http("GET", f"/jobs/{job}/logs").body
     assert whole["text"] == f"output of main/{job}.1.1\n"

@@ -24,6 +24,7 @@ from dispatch.schedulers.scheduler import (
     LookedUp,
     Output,
     Scheduler,
+    Sent,
     Started,
     StartOrder,
     Tag,
@@ -171,7 +172,7 @@ class MadeUpCluster:
         tag, _ = self.objects[target.ref]
         self.objects[target.ref] = (tag, state)
 
-    def lookup(self, targets: Sequence[Target], attempts: Sequence[Tag]) -> LookedUp:
+    def lookup(self, targets: Sequence[Target], attempts: Sequence[Sent]) -> LookedUp:
         raise AssertionError("not declared")
 
     def output(self, target: Target, *, offset: int, limit: int) -> Output:

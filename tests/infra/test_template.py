@@ -8,8 +8,8 @@ import pytest
 
 from dispatch.api.routes import ROUTES
 from dispatch.signals import Signal
-from dispatch.store import items
-from embedded.stream import PUBLISHES, WAKES
+from dispatch.store import items, retention_items
+from embedded.stream import publishes, wakes
 from functions.supervisor import app as supervisor
 from tests.infra.template import MONITORING, ROOT, TEMPLATE, listed, load, of_type, statements
 
@@ -52,29 +52,146 @@ def test_the_records_outlive_the_stack_and_can_be_restored() -> None:
     assert "TimeToLiveSpecification" not in said
 
 
+def matches(pattern: Any, told: Any) -> bool:
+    """Whether an event is one of a pattern, as far as equality and prefixes go."""
+    if isinstance(pattern, dict):
+        return isinstance(told, dict) and all(
+            name in told and matches(inner, told[name]) for name, inner in pattern.items()
+        )
+    return any(
+        str(told).startswith(one["prefix"]) if isinstance(one, dict) else told == one
+        for one in pattern
+    )
+
+
+def put(pk: str, sk: str, schema: str | None = None) -> dict[str, Any]:
+    """A new item as the stream shows it."""
+    key = {"pk": {"S": pk}, "sk": {"S": sk}}
+    said = {} if schema is None else {"schema": {"S": schema}}
+    return {"eventName": "INSERT", "dynamodb": {"Keys": key, "NewImage": {**key, **said}}}
+
+
+JOB = "JOB#jabcdefgh"
+ENTRY = "E#0000000001"
+CHANGES = {
+    "a new job": put(JOB, "HEADER", "dispatch.header.v1"),
+    "a new job of a later build": put(JOB, "HEADER", "dispatch.header.v7"),
+    "an intent": put(JOB, ENTRY, "dispatch.control.v1"),
+    "an intent of a later build": put(JOB, ENTRY, "dispatch.control.v7"),
+    "a fact": put(JOB, ENTRY, "dispatch.fact.v1"),
+    "a fact of a later build": put(JOB, ENTRY, "dispatch.fact.v99"),
+    "an entry of no build": put(JOB, ENTRY, "somebody.else"),
+    "a head": put(JOB, "HEAD"),
+    "a key": put("KEY#mine", "KEY"),
+    "a lease": put("CLUSTER#here", "OWNER"),
+    "a health": put("CLUSTER#here", "HEALTH"),
+}
+
+
 @pytest.mark.parametrize(
-    ("function", "mapping", "schemas"),
+    ("function", "mapping", "wanted", "which"),
     [
-        ("SupervisorFunction", "Wakes", WAKES),
-        ("EventsFunction", "Decisions", PUBLISHES),
+        (
+            "SupervisorFunction",
+            "Wakes",
+            wakes,
+            {
+                "a new job",
+                "a new job of a later build",
+                "an intent",
+                "an intent of a later build",
+            },
+        ),
+        (
+            "EventsFunction",
+            "Decisions",
+            publishes,
+            {
+                "an intent",
+                "an intent of a later build",
+                "a fact",
+                "a fact of a later build",
+                "an entry of no build",
+            },
+        ),
     ],
 )
 def test_a_stream_is_filtered_as_the_one_machine_stack_filters_it(
-    function: str, mapping: str, schemas: frozenset[str]
+    function: str, mapping: str, wanted: Any, which: set[str]
 ) -> None:
     said = FUNCTIONS[function]["Events"][mapping]["Properties"]
     (pattern,) = said["FilterCriteria"]["Filters"]
     told = json.loads(pattern["Pattern"])
     assert told["eventName"] == ["INSERT"]
-    assert set(told["dynamodb"]["NewImage"]["schema"]["S"]) == schemas
+    assert {name for name, change in CHANGES.items() if matches(told, change)} == which
+    assert {name for name, change in CHANGES.items() if wanted(change)} == which
     assert said["DestinationConfig"]["OnFailure"]["Destination"] == {"GetAtt": "UnreadQueue.Arn"}
+
+
+def test_a_release_that_changes_only_the_layer_publishes_new_versions() -> None:
+    assert all(one["AutoPublishAliasAllProperties"] is True for one in FUNCTIONS.values())
+    (layer,) = of_type(TREE, "AWS::Serverless::LayerVersion").values()
+    assert layer["PublishLambdaVersion"] is True
+
+
+def parameters_in(node: Any) -> set[str]:
+    """The parameters that a part of the template depends on, by name or through a condition."""
+    if isinstance(node, list):
+        return {name for inner in node for name in parameters_in(inner)}
+    if not isinstance(node, dict):
+        return set()
+    found: set[str] = {name for inner in node.values() for name in parameters_in(inner)}
+    if isinstance(node.get("Ref"), str):
+        found.add(node["Ref"])
+    if "Sub" in node:
+        text = node["Sub"] if isinstance(node["Sub"], str) else node["Sub"][0]
+        found |= set(re.findall(r"\$\{([A-Za-z0-9]+)\}", text))
+    if isinstance(node.get("If"), list):
+        found |= parameters_in(TREE["Conditions"][node["If"][0]])
+    return found & set(TREE["Parameters"])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_parameter_that_a_function_depends_on_makes_a_new_version_of_it(name: str) -> None:
+    """And no other does: a version that differs in nothing from the last can't be published."""
+    both = {**TREE["Globals"]["Function"], **FUNCTIONS[name]}
+    own = {
+        key: value
+        for key, value in both.items()
+        if key not in ("DeploymentPreference", "Events", "VersionDescription", "Environment")
+    }
+    for one in (TREE["Globals"]["Function"], FUNCTIONS[name]):
+        own[f"Environment {id(one)}"] = one.get("Environment", {})
+    assert parameters_in(FUNCTIONS[name]["VersionDescription"]) == parameters_in(own)
+
+
+def test_a_restored_table_takes_the_place_of_the_stack_s_own_everywhere() -> None:
+    """A name of the table that stands alone would go on reading, or writing, the old one."""
+
+    def alone(node: Any, inside: bool = False) -> list[Any]:
+        if isinstance(node, dict):
+            if "If" in node and node["If"][0] == "Restored":
+                assert "RestoredTable" in json.dumps(node["If"][1])
+                return alone(node["If"][2], inside=True)
+            names = json.dumps(node)
+            bare = {"Ref", "GetAtt", "Sub"} & set(node) and re.search(r"\bRecords\b", names)
+            if bare and not inside:
+                return [node]
+            return [one for inner in node.values() for one in alone(inner, inside)]
+        if isinstance(node, list):
+            return [one for inner in node for one in alone(inner, inside)]
+        return []
+
+    assert alone({key: TREE[key] for key in ("Globals", "Resources", "Outputs")}) == []
 
 
 def test_every_route_of_the_handler_is_deployed_and_signed_for_unless_it_is_public() -> None:
     routes = of_type(TREE, "AWS::ApiGatewayV2::Route").values()
     signed = {"If": ["Jwt", "JWT", "AWS_IAM"]}
+    console = {"If": ["Jwt", "NONE", "AWS_IAM"]}
     assert {one["RouteKey"]: one["AuthorizationType"] for one in routes} == {
-        f"{one.method} {one.path}": "NONE" if one.public else signed for one in ROUTES
+        f"{one.method} {one.path}": "NONE" if one.public else console if one.console else signed
+        for one in ROUTES
     }
 
 
@@ -101,6 +218,14 @@ def test_a_tick_says_what_the_supervisor_listens_for() -> None:
 def test_a_message_is_hidden_six_times_as_long_as_a_worker_may_take() -> None:
     queue = TREE["Resources"]["WorkQueue"]["Properties"]
     assert queue["VisibilityTimeout"] == 6 * FUNCTIONS["SupervisorFunction"]["Timeout"]
+
+
+def test_the_layer_is_built_for_the_processor_that_the_functions_run_on() -> None:
+    layer = TREE["Resources"]["DispatchLayer"]
+    assert layer["Metadata"]["BuildArchitecture"] == {"Ref": "Architecture"}
+    assert layer["Properties"]["CompatibleArchitectures"] == [{"Ref": "Architecture"}]
+    assert TREE["Globals"]["Function"]["Architectures"] == [{"Ref": "Architecture"}]
+    assert TREE["Parameters"]["Architecture"]["AllowedValues"] == ["x86_64", "arm64"]
 
 
 def test_snap_start_is_for_the_api_alone() -> None:
@@ -135,11 +260,32 @@ def test_every_action_is_written_out() -> None:
             assert "NotResource" not in statement
 
 
-def test_every_resource_that_is_all_of_them_is_explained_beside_it() -> None:
-    for path in (TEMPLATE, MONITORING):
-        for line in path.read_text().splitlines():
-            if re.search(r'Resource: "?\*', line) or re.search(r'^\s+- "\*"', line):
-                assert re.search(r"# \S.{20,}", line), line
+def unexplained(text: str) -> list[str]:
+    """Lines that name more than one thing, without a word beside or above them on why."""
+    lines = text.splitlines()
+    found = []
+    for number, line in enumerate(lines):
+        code, _, beside = line.partition("  # ")
+        wild = re.search(r"(?i)(arn|resource|principal).*\*", code) or re.search(r'- "\*"', code)
+        if code.lstrip().startswith("#") or not wild:
+            continue
+        sid = next((k for k in range(number, number - 12, -1) if "- Sid:" in lines[k]), number)
+        above = (lines[number - 1].lstrip(), lines[sid - 1].lstrip())
+        if len(beside) < 20 and not any(one.startswith("# ") for one in above):
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("path", [TEMPLATE, MONITORING], ids=lambda path: path.name)
+def test_every_resource_that_is_more_than_one_is_explained_beside_it(path: Any) -> None:
+    assert unexplained(path.read_text()) == []
+
+
+def test_a_resource_that_nobody_explained_would_be_found() -> None:
+    said = TEMPLATE.read_text()
+    for comment in ("  # X-Ray knows no resource for these two actions", "# Lambda asks which"):
+        assert comment in said
+        assert unexplained(said.replace(comment, ""))
 
 
 def test_no_managed_policy_of_amazon_s_is_used() -> None:
@@ -177,7 +323,7 @@ def test_no_update_can_reach_what_an_entry_says() -> None:
             allowed = statement["Condition"]["ForAllValues:StringEquals"]["dynamodb:Attributes"]
             assert not kept & set(allowed), name
             seen += 1
-    assert seen == 3
+    assert seen == 5
 
 
 def update_attributes() -> dict[str, set[str]]:
@@ -187,9 +333,10 @@ def update_attributes() -> dict[str, set[str]]:
             items.commit_request("t", "j", 0, [], token="t", settled_at=None)["TransactItems"][0][
                 "Update"
             ],
-            items.tombstone_request("t", "j"),
+            retention_items.tombstone_request("t", "j", 3),
+            retention_items.removed_request("t", "j"),
             items.quiet_request("t", "j", 0, "q"),
-            items.close_request("t", "j"),
+            retention_items.close_request("t", "j"),
         ]
     }
     found: dict[str, set[str]] = {}
@@ -205,11 +352,110 @@ def update_attributes() -> dict[str, set[str]]:
 
 def test_every_update_of_a_head_is_within_the_attributes_that_are_allowed() -> None:
     allowed = {"pk", "sk", "revision", "settled_at", "tombstoned", "open_shard", "quiet"}
+    allowed |= {"retention_shard"}
     assert update_attributes()["JOB#"] <= allowed
     for name, statement in statements(TREE):
-        if statement.get("Sid") == "MoveHeads":
+        if statement.get("Sid") in ("MoveHeads", "MarkArchived"):
             said = statement["Condition"]["ForAllValues:StringEquals"]["dynamodb:Attributes"]
             assert set(said) == allowed, name
+
+
+def test_what_notes_a_removal_can_change_nothing_else() -> None:
+    (note,) = (one for _, one in statements(TREE) if one.get("Sid") == "NoteRemoved")
+    said = note["Condition"]["ForAllValues:StringEquals"]["dynamodb:Attributes"]
+    assert said == ["pk", "sk", "tombstoned", "retention_shard"]
+    request = retention_items.removed_request("t", "j")
+    assert request["UpdateExpression"] == "REMOVE retention_shard"
+
+
+# --- archives ---------------------------------------------------------------------------------
+
+
+def test_archives_are_off_by_default_and_outlive_the_stack() -> None:
+    asked = TREE["Parameters"]
+    assert [asked[name]["Default"] for name in ("Archive", "ArchiveAfterDays")] == ["off", "0"]
+    archive = TREE["Resources"]["ArchiveBucket"]
+    assert archive["Condition"] == "Archived"
+    assert archive["DeletionPolicy"] == "RetainExceptOnCreate"
+    assert archive["UpdateReplacePolicy"] == "Retain"
+
+
+def test_nothing_is_removed_by_age_without_a_place_to_archive_in() -> None:
+    rule = TREE["Rules"]["ArchivesNeedAPlace"]
+    assert rule["RuleCondition"] == {"Not": [{"Equals": [{"Ref": "ArchiveAfterDays"}, "0"]}]}
+    assert rule["Assertions"][0]["Assert"] == {"Equals": [{"Ref": "Archive"}, "on"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("ArchiveAfterDays", ["0", "1", "90", "9999"], ["", "-1", "00", "1.5", "10000", "soon"]),
+        ("ArchiveKeepDays", ["0", "3650", "99999"], ["", "-1", "07", "100000"]),
+    ],
+)
+def test_a_number_of_days_is_checked_before_anything_is_deployed(
+    name: str, good: list[str], bad: list[str]
+) -> None:
+    pattern = TREE["Parameters"][name]["AllowedPattern"]
+    assert [one for one in good if not re.fullmatch(pattern, one)] == []
+    assert [one for one in bad if re.fullmatch(pattern, one)] == []
+
+
+def test_the_bucket_of_archives_is_private_encrypted_and_versioned() -> None:
+    (bucket,) = of_type(TREE, "AWS::S3::Bucket").values()
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    encryption = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption == [{"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
+    (rights,) = of_type(TREE, "AWS::S3::BucketPolicy").values()
+    (refused,) = rights["PolicyDocument"]["Statement"]
+    assert refused["Effect"] == "Deny"
+    assert refused["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_archives_stay_for_ever_unless_a_number_of_days_is_given() -> None:
+    (bucket,) = of_type(TREE, "AWS::S3::Bucket").values()
+    kept, expiring = bucket["LifecycleConfiguration"]["Rules"]
+    assert kept["NoncurrentVersionExpiration"] == {"NoncurrentDays": 90}
+    assert not {"ExpirationInDays", "Transitions"} & set(kept)
+    condition, end, otherwise = expiring["If"]
+    assert (condition, otherwise) == ("ArchivesExpire", {"Ref": "AWS::NoValue"})
+    assert end["ExpirationInDays"] == {"Ref": "ArchiveKeepDays"}
+    assert TREE["Parameters"]["ArchiveKeepDays"]["Default"] == "0"
+
+
+def test_only_retention_touches_archives_and_nobody_deletes_one() -> None:
+    assert who_may("s3:PutObject") == who_may("s3:GetObject") == {"ArchivePolicy"}
+    archive = TREE["Resources"]["ArchivePolicy"]
+    assert archive["Condition"] == "Archived"
+    assert archive["Properties"]["Roles"] == [{"Ref": "RetentionRole"}]
+    for action in ("DeleteObject", "DeleteObjectVersion", "PutBucketPolicy", "ListBucket"):
+        assert who_may(f"s3:{action}") == set()
+
+
+def test_the_function_that_archives_is_told_where_and_when() -> None:
+    told = FUNCTIONS["RetentionFunction"]["Environment"]["Variables"]
+    assert told["DISPATCH_ARCHIVE_AFTER_DAYS"] == {"Ref": "ArchiveAfterDays"}
+    assert told["DISPATCH_ARCHIVE_BUCKET"] == {"If": ["Archived", {"Ref": "ArchiveBucket"}, ""]}
+
+
+def test_the_schedule_may_run_two_functions_and_nothing_else() -> None:
+    (statement,) = roles()["TickRole"]
+    assert statement["Action"] == ["lambda:InvokeFunction"]
+    assert statement["Resource"] == [
+        {"Ref": "SupervisorFunction.Alias"},
+        {"Ref": "RetentionFunction.Alias"},
+    ]
+    trusted = TREE["Resources"]["TickRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    assert [one["Principal"] for one in trusted] == [{"Service": "scheduler.amazonaws.com"}]
+
+
+def test_a_role_of_a_function_is_taken_by_lambda_alone() -> None:
+    for one in FUNCTIONS.values():
+        role = TREE["Resources"][one["Role"]["GetAtt"].removesuffix(".Arn")]["Properties"]
+        (trusted,) = role["AssumeRolePolicyDocument"]["Statement"]
+        assert trusted["Principal"] == {"Service": "lambda.amazonaws.com"}
+        assert trusted["Action"] == "sts:AssumeRole"
 
 
 def test_the_api_reads_no_secret() -> None:
@@ -281,6 +527,10 @@ def test_every_alarm_tells_the_topic_and_has_a_page_of_what_to_do() -> None:
     page = (ROOT / "docs" / "reference" / "alarms.md").read_text()
     headings = re.findall(r"^## `([a-z0-9-]+)`", page, re.MULTILINE)
     assert sorted(headings) == sorted(alarm_names())
+    entries = re.findall(r"^## `[a-z0-9-]+`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert len(entries) == len(headings)
+    short = [text for text in entries if len(text.strip()) < 100]
+    assert short == [], "say what it means and what to do"
 
 
 def test_the_dashboard_is_json() -> None:

@@ -1,5 +1,6 @@
 """What `make build` made: small enough, whole, compiled, and nothing of the tests in it."""
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-BUILD = ROOT / "build" / "sam"
+BUILD = ROOT / os.environ.get("DISPATCH_BUILD", "build/sam")
+ARCHITECTURE = os.environ.get("DISPATCH_ARCHITECTURE", "x86_64")
+ELF_MACHINES = {"x86_64": 0x3E, "arm64": 0xB7}
 PYTHON = ROOT / ".venv-runtime" / "bin" / "python"
 LAYER = BUILD / "DispatchLayer" / "python"
 FUNCTIONS = ("IntentsFunction", "SupervisorFunction", "EventsFunction", "RetentionFunction")
@@ -67,6 +70,14 @@ def test_a_package_that_stands_in_both_is_of_one_version(function: str) -> None:
     assert "pydantic" in layer
     both = layer.keys() & own.keys()
     assert {name: layer[name] for name in both} == {name: own[name] for name in both}
+
+
+@pytest.mark.parametrize("artifact", ["DispatchLayer", *FUNCTIONS])
+def test_every_library_is_for_the_processor_it_was_built_for(artifact: str) -> None:
+    libraries = [path for path in files(code_of(artifact)) if ".so" in path.suffixes]
+    assert libraries or artifact != "DispatchLayer"
+    machines = {int.from_bytes(path.read_bytes()[18:20], "little") for path in libraries}
+    assert machines <= {ELF_MACHINES[ARCHITECTURE]}
 
 
 @pytest.mark.parametrize("artifact", ["DispatchLayer", *FUNCTIONS])

@@ -13,6 +13,7 @@ from dispatch.client import Client
 from dispatch.schedulers.local.admin import Administrator
 from dispatch.wiring import utc_now
 from tests.real.rehearsal.adapt import CHANGES
+from tests.real.rehearsal.bus import Heard, subscribe
 from tests.real.rehearsal.deployment import Deployment, deploy, resources
 from tests.real.rehearsal.engine import Engine, running_engine
 
@@ -80,6 +81,12 @@ def ada(deployed: Deployment, ada_s_key: tuple[str, str]) -> Iterator[Client]:
     """Somebody who may call the API, with the client of the command line."""
     with deployed.client(deployed.signing(ada_s_key)) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def heard(deployed: Deployment) -> Heard:
+    """What arrived for somebody who subscribed to the bus."""
+    return subscribe(deployed)
 
 
 @pytest.fixture(scope="module")

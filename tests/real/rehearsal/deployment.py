@@ -8,24 +8,29 @@ import os
 import subprocess
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 import yaml
 
 from dispatch.api import StatusAnswer, SubmitRequest
-from dispatch.client import Client, SigV4
+from dispatch.client import Client, Patience, SigV4
 from dispatch.record.codec import parse_strict
 from dispatch.record.header import Plan, Rule, Spec
 from dispatch.record.names import Action, Cause
 from tests.real.rehearsal.adapt import adapted
-from tests.real.rehearsal.engine import REGION, ROOT, Engine, until
+from tests.real.rehearsal.engine import PATIENCE_S, REGION, ROOT, Engine, until
 
 CLUSTER = "here"
+FUNCTIONS = ("Intents", "Supervisor", "Events", "Retention")
 BUILD = ROOT / "build" / "sam"
+ARTIFACTS = "artifacts"
+DIED = "Worker process died"
 
 PLAN = Plan(
     default=Rule(action=Action.HOLD),
@@ -83,31 +88,43 @@ class Deployment:
             return SigV4(REGION)
 
     def client(self, auth: httpx.Auth) -> Client:
-        return Client(self.outputs["Url"], auth=auth)
+        # Of a busy machine nobody should think that nothing answers.
+        patience = Patience(connect_s=60, answer_s=120, tries=8)
+        return Client(self.outputs["Url"], auth=auth, patience=patience)
 
     def get(self, path: str, **arguments: Any) -> httpx.Response:
         """Ask without the client, so in ways that it never would."""
-        return httpx.get(self.outputs["Url"] + path, timeout=60, **arguments)
+        return httpx.get(self.outputs["Url"] + path, timeout=PATIENCE_S, **arguments)
 
     # --- triggers -----------------------------------------------------------------------------
 
-    def invoke(self, function: str, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a function's live version and return the whole answer of the invocation."""
-        answer = self.engine.client("lambda").invoke(
-            FunctionName=self.outputs[f"{function}FunctionName"],
-            Qualifier="live",
-            Payload=json.dumps(event).encode(),
-        )
-        payload = json.loads(answer["Payload"].read() or b"null")
-        return {"failed": answer.get("FunctionError"), "answer": payload}
+    def invoke(
+        self, function: str, event: Mapping[str, Any], version: str = "live"
+    ) -> dict[str, Any]:
+        """Run a function's live version, or another, and return the invocation's whole answer.
 
-    def look(self, *, jobs: Sequence[str] | None = None) -> dict[str, Any]:
+        The engine still gives calls to workers that a test ended, one after another; Lambda
+        wouldn't. Such a call is made again.
+        """
+        while True:
+            answer = self.engine.client("lambda").invoke(
+                FunctionName=self.outputs[f"{function}FunctionName"],
+                Qualifier=version,
+                Payload=json.dumps(event).encode(),
+            )
+            payload = json.loads(answer["Payload"].read() or b"null")
+            if (payload or {}).get("errorMessage") != DIED:
+                return {"failed": answer.get("FunctionError"), "answer": payload}
+
+    def look(
+        self, *, jobs: Sequence[str] | None = None, version: str = "live", cluster: str = CLUSTER
+    ) -> dict[str, Any]:
         """Have a worker serve one message, as the queue would."""
-        body: dict[str, Any] = {"cluster": CLUSTER}
+        body: dict[str, Any] = {"cluster": cluster}
         if jobs is not None:
             body["jobs"] = list(jobs)
         message = {"messageId": "m1", "body": json.dumps(body), "eventSource": "aws:sqs"}
-        return self.invoke("Supervisor", {"Records": [message]})
+        return self.invoke("Supervisor", {"Records": [message]}, version)
 
     def tick(self) -> dict[str, Any]:
         return self.invoke("Supervisor", {"source": "dispatch.tick"})
@@ -126,6 +143,100 @@ class Deployment:
             for name in ("Name", "GroupName", "ScheduleExpression", "FlexibleTimeWindow", "Target")
         }
         scheduler.update_schedule(**kept, State=state)
+
+    def stop_functions(self, *functions: str) -> None:
+        """Let none of these run, whoever calls: how a person stops what might act.
+
+        The engine holds a function to its limit, but not the versions of it, so what feeds
+        them is switched off too.
+        """
+        for name in functions:
+            self.engine.client("lambda").put_function_concurrency(
+                FunctionName=self.outputs[f"{name}FunctionName"], ReservedConcurrentExecutions=0
+            )
+            self._feed(name, enabled=False)
+
+    def let_run(self, *functions: str) -> None:
+        for name in functions:
+            self.engine.client("lambda").delete_function_concurrency(
+                FunctionName=self.outputs[f"{name}FunctionName"]
+            )
+            self._feed(name, enabled=True)
+
+    def _feed(self, function: str, *, enabled: bool) -> None:
+        aws = self.engine.client("lambda")
+        name = self.outputs[f"{function}FunctionName"]
+        for one in aws.list_event_source_mappings()["EventSourceMappings"]:
+            if f":{name}" in one["FunctionArn"]:
+                aws.update_event_source_mapping(UUID=one["UUID"], Enabled=enabled)
+
+    def configure(self, spools: Mapping[str, str], *, cold: bool = True) -> None:
+        """Put a document of local clusters where the stack looks for it.
+
+        Args:
+            spools: The spool of each cluster.
+            cold: Whether supervisors that have the document before it are ended.
+        """
+        clusters = [
+            {"name": name, "adapter": "local", "settings": {"spool": spool}}
+            for name, spool in spools.items()
+        ]
+        self.engine.client("ssm").put_parameter(
+            Name=self.outputs["Clusters"],
+            Type="String",
+            Value=json.dumps({"schema": "dispatch.clusters.v1", "clusters": clusters}),
+            Overwrite=True,
+        )
+        if cold:
+            for worker in self.engine.workers(self.outputs["SupervisorFunctionName"]):
+                with suppress(psutil.NoSuchProcess):
+                    worker.kill()
+
+    # --- versions -----------------------------------------------------------------------------
+
+    def versions(self) -> dict[str, str]:
+        """The version of each function that its alias serves."""
+        aws = self.engine.client("lambda")
+        return {
+            name: aws.get_alias(FunctionName=self.outputs[f"{name}FunctionName"], Name="live")[
+                "FunctionVersion"
+            ]
+            for name in FUNCTIONS
+        }
+
+    def shift(self, versions: Mapping[str, str]) -> None:
+        """Have the aliases serve these versions, as a shift of traffic ends."""
+        for name, version in versions.items():
+            self.engine.client("lambda").update_alias(
+                FunctionName=self.outputs[f"{name}FunctionName"],
+                Name="live",
+                FunctionVersion=version,
+            )
+
+    # --- queues and logs ----------------------------------------------------------------------
+
+    def waiting(self, queue: str) -> int:
+        """How many messages a queue holds, seen or not."""
+        told = self.engine.client("sqs").get_queue_attributes(
+            QueueUrl=self.outputs[f"{queue}QueueUrl"], AttributeNames=["All"]
+        )["Attributes"]
+        names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+        return sum(int(told[name]) for name in names)
+
+    def logged(self, function: str) -> list[dict[str, Any]]:
+        """The lines of a function's log that are JSON: what it says, and its metrics."""
+        group = self.engine.client("cloudformation").describe_stack_resource(
+            StackName=self.name, LogicalResourceId=f"{function}Log"
+        )["StackResourceDetail"]["PhysicalResourceId"]
+        pages = self.engine.client("logs").get_paginator("filter_log_events")
+        found = []
+        for page in pages.paginate(logGroupName=group):
+            for event in page["events"]:
+                for line in event["message"].splitlines():
+                    if line.startswith("{"):
+                        with suppress(ValueError):  # a line that the engine cut
+                            found.append(json.loads(line))
+        return found
 
     # --- jobs ---------------------------------------------------------------------------------
 
@@ -151,6 +262,11 @@ class Deployment:
     def facts(self, client: Client, job: str) -> list[dict[str, Any]]:
         """The bodies of a record's entries."""
         return [parse_strict(entry.body) for entry in client.record(job).entries]
+
+    def objects(self, job: str) -> list[str]:
+        """The objects of a job that the cluster has, by attempt: `1.1`, `2.1`."""
+        found = (self.spool / "objects").glob(f"{job}.*")
+        return sorted(place.name.split(".", 1)[1] for place in found)
 
     # --- the table ----------------------------------------------------------------------------
 
@@ -197,24 +313,69 @@ class Deployment:
         return tried
 
 
-def deploy(engine: Engine, name: str, **parameters: str) -> Deployment:
-    """Deploy the build as `sam deploy` does; fail with its words where it fails."""
-    built = BUILD / "template.yaml"
-    if not built.is_file():
-        pytest.fail("there is no build: run `make build`")
-    template = BUILD / "rehearsal.yaml"
-    template.write_text(yaml.safe_dump(adapted(yaml.safe_load(built.read_text())), sort_keys=False))
-    settings = engine.place / "samconfig.toml"
-    settings.write_text("version = 0.1\n")
+def deploy(
+    engine: Engine, name: str, *, layer: Path | None = None, **parameters: str
+) -> Deployment:
+    """Deploy the build with `sam deploy`, anew or over what is there; fail with its words.
+
+    Args:
+        engine: Where.
+        name: The stack's name.
+        layer: The code of another build's layer, in place of this one's.
+        parameters: The template's.
+    """
+    packaged = _packaged(engine, layer)
     command: list[str | Path] = [
-        ROOT / ".venv-sam" / "bin" / "sam",
-        *("deploy", "--config-file", settings, "--template", template, "--stack-name", name),
-        *("--resolve-s3", "--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"),
-        *("--no-confirm-changeset", "--no-progressbar", "--region", REGION),
-        "--no-fail-on-empty-changeset",
+        *("--template", packaged, "--stack-name", name),
+        *("--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"),
+        *("--no-confirm-changeset", "--no-progressbar", "--no-fail-on-empty-changeset"),
+        *("--s3-bucket", ARTIFACTS),
     ]
     if parameters:
         command += ["--parameter-overrides", *(f"{k}={v}" for k, v in parameters.items())]
+    _sam(engine, "deploy", *command)
+    (stack,) = engine.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+    outputs = {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
+    spool = engine.place / "spool" / name
+    spool.mkdir(parents=True, exist_ok=True)
+    deployed = Deployment(engine, name, outputs, spool)
+    deployed.configure({CLUSTER: str(spool)}, cold=False)
+    return deployed
+
+
+def _packaged(engine: Engine, layer: Path | None) -> Path:
+    """Upload the build once, and the layer of another; a deployment then moves resources only."""
+    packaged = engine.place / f"packaged-{layer.name if layer else 'build'}.yaml"
+    if packaged.is_file():
+        return packaged
+    built = BUILD / "template.yaml"
+    if not built.is_file():
+        pytest.fail("there is no build: run `make build`")
+    if layer is None:
+        engine.client("s3").create_bucket(Bucket=ARTIFACTS)
+        template = adapted(yaml.safe_load(built.read_text()))
+    else:
+        template = yaml.safe_load(_packaged(engine, None).read_text())
+        template["Resources"]["DispatchLayer"]["Properties"]["ContentUri"] = str(layer)
+    watching = str(BUILD / "Monitoring" / "template.yaml")
+    template["Resources"]["Monitoring"]["Properties"]["TemplateURL"] = watching
+    unpackaged = BUILD / "rehearsal.yaml"
+    unpackaged.write_text(yaml.safe_dump(template, sort_keys=False))
+    _sam(
+        engine,
+        *("package", "--template", unpackaged, "--s3-bucket", ARTIFACTS),
+        *("--output-template-file", packaged, "--no-progressbar"),
+    )
+    told = yaml.safe_load(packaged.read_text())
+    # `sam deploy` takes an address of the engine for no address of S3: it uploads this one itself.
+    told["Resources"]["Monitoring"]["Properties"]["TemplateURL"] = watching
+    packaged.write_text(yaml.safe_dump(told, sort_keys=False))
+    return packaged
+
+
+def _sam(engine: Engine, verb: str, *arguments: str | Path) -> None:
+    settings = engine.place / "samconfig.toml"
+    settings.write_text("version = 0.1\n")
     environment = {
         **os.environ,
         **engine.root,
@@ -223,27 +384,13 @@ def deploy(engine: Engine, name: str, **parameters: str) -> Deployment:
         "HOME": str(engine.place),
         "SAM_CLI_TELEMETRY": "0",
     }
+    sam = ROOT / ".venv-sam" / "bin" / "sam"
+    command = [sam, verb, "--config-file", settings, "--region", REGION, *arguments]
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        pytest.fail(f"sam deploy:\n{done.stdout[-6000:]}\n{done.stderr[-2000:]}", pytrace=False)
-    (stack,) = engine.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-    outputs = {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
-    deployed = Deployment(engine, name, outputs, engine.place / "spool")
-    _give_clusters(deployed)
-    return deployed
-
-
-def _give_clusters(deployed: Deployment) -> None:
-    cluster = {"name": CLUSTER, "adapter": "local", "settings": {"spool": str(deployed.spool)}}
-    document = {"schema": "dispatch.clusters.v1", "clusters": [cluster]}
-    deployed.engine.client("ssm").put_parameter(
-        Name=deployed.outputs["Clusters"],
-        Type="String",
-        Value=json.dumps(document),
-        Overwrite=True,
-    )
+        pytest.fail(f"sam {verb}:\n{done.stdout[-6000:]}\n{done.stderr[-2000:]}", pytrace=False)
 
 
 def resources(engine: Engine, stack: str) -> list[tuple[str, str]]:

@@ -25,7 +25,13 @@ REGION = "us-east-1"
 _Result = TypeVar("_Result")
 
 
-def until(what: str, look: Callable[[], _Result | None], *, within_s: float = 120) -> _Result:
+PATIENCE_S = 600
+"""How long anything is waited for before it counts as never coming; a busy machine takes long."""
+
+
+def until(
+    what: str, look: Callable[[], _Result | None], *, within_s: float = PATIENCE_S
+) -> _Result:
     """Look again and again until there is something; fail by name where nothing comes."""
     end = time.monotonic() + within_s
     last: Exception | None = None
@@ -67,7 +73,7 @@ class Engine:
                 region_name=REGION,
                 aws_access_key_id=self.root["AWS_ACCESS_KEY_ID"],
                 aws_secret_access_key=self.root["AWS_SECRET_ACCESS_KEY"],
-                config=Config(read_timeout=180, retries={"total_max_attempts": 1}),
+                config=Config(read_timeout=PATIENCE_S, retries={"total_max_attempts": 1}),
             )
         return self.clients[service]
 
@@ -133,7 +139,7 @@ def running_engine(place: Path) -> Iterator[Engine]:
             health = httpx.get(f"{engine.endpoint}/_ministack/health", timeout=5)
             return health.status_code == 200
 
-        until("the engine answers", healthy, within_s=60)
+        until("the engine answers", healthy)
         yield engine
     finally:
         children = psutil.Process(process.pid).children(recursive=True)

@@ -16,11 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from dispatch.client import Bearer
 from dispatch.record.names import Outcome
 from tests.real.rehearsal.conftest import end_jobs
-from tests.real.rehearsal.deployment import Deployment, deploy
+from tests.real.rehearsal.deployment import FUNCTIONS, Deployment, deploy
 from tests.real.rehearsal.engine import Engine
 
 AUDIENCE = "dispatch"
-FUNCTIONS = ("Intents", "Supervisor", "Events", "Retention")
 
 
 def _packed(raw: bytes) -> str:
@@ -150,6 +149,21 @@ def test_a_token_signed_with_another_key_is_refused(second: Deployment, issuer: 
 
 def test_a_call_without_a_token_is_refused(second: Deployment) -> None:
     assert second.get("/whoami").status_code == 401
+
+
+def test_the_console_s_files_are_there_without_a_token_and_nothing_that_it_asks(
+    second: Deployment, issuer: Issuer
+) -> None:
+    page = second.get("/ui")
+    assert page.status_code == 200
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    script = second.get("/ui/app.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+    again = second.get("/ui/app.js", headers={"If-None-Match": script.headers["etag"]})
+    assert again.status_code == 304
+    assert second.get("/jobs/jaaaaaaaa/why").status_code == 401
+    headers = {"Authorization": f"Bearer {issuer.token()}"}
+    assert second.get("/jobs/jaaaaaaaa/why", headers=headers).status_code == 404
 
 
 def test_the_two_deployments_share_no_record(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,14 +27,21 @@ class Runtime:
 
     url: str
     log: Path
+    pid: int
 
     def invoke(self, event: Mapping[str, Any]) -> Any:
         """Call the function and return what comes back, decoded where it is JSON."""
-        answer = httpx.post(self.url, json=event, timeout=120)
+        answer = httpx.post(self.url, content=json.dumps(event), timeout=600)
         try:
             return answer.json()
         except ValueError:
             return answer.text
+
+    def killed_for_memory(self) -> None:
+        """End the function's process as the kernel does where its memory is used up."""
+        for child in psutil.Process(self.pid).children(recursive=True):
+            if "awslambdaric" in child.cmdline():
+                child.kill()
 
 
 def free_port() -> int:
@@ -45,7 +53,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(
-    function: str, place: Path, settings: Mapping[str, str], timeout_s: int
+    function: str, place: Path, settings: Mapping[str, str], timeout_s: int = 60
 ) -> Iterator[Runtime]:
     emulator = ROOT / ".venv-sam" / RAPID
     code = BUILD / function
@@ -71,7 +79,7 @@ def running(
         "POWERTOOLS_TRACE_DISABLED": "true",
         **settings,
     }
-    log = place / f"{function}.log"
+    log = place / f"{function}-{port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             [
@@ -94,7 +102,8 @@ def running(
         )
     try:
         _wait(process, port, log)
-        yield Runtime(f"http://127.0.0.1:{port}/2015-03-31/functions/function/invocations", log)
+        url = f"http://127.0.0.1:{port}/2015-03-31/functions/function/invocations"
+        yield Runtime(url, log, process.pid)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

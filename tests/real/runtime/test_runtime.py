@@ -3,31 +3,44 @@
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
+from time import sleep
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
 from dispatch.core.fold import fold
-from dispatch.record.codec import encode
+from dispatch.core.parts import AttemptState
+from dispatch.record.codec import encode, parse_strict
 from dispatch.record.control import CONTROL_SCHEMA, Control
 from dispatch.record.names import IntentKind
 from dispatch.record.view import Envelope
 from dispatch.store.sqlite import SqliteRecords
+from tests.fakes.kube.api import Request
+from tests.fakes.kube.server import Fault
+from tests.fakes.kube.tls import Authority, make_authority
 from tests.functions.world import fixture
-from tests.real.runtime.conftest import Start
+from tests.real.runtime.conftest import Runtime, Start
+from tests.schedulers.eks.world import NAMESPACE, EksWorld
 
 LIMIT_BYTES = 6 * 1024 * 1024
 FUNCTIONS = ("IntentsFunction", "SupervisorFunction", "EventsFunction", "RetentionFunction")
 
 
-def request(method: str, path: str, body: Any = None, **headers: str) -> dict[str, Any]:
+def request(
+    method: str, path: str, body: Any = None, *, query: str = "", **headers: str
+) -> dict[str, Any]:
     """An HTTP API's event from somebody who signed."""
     event = fixture("http-iam", path=path, method=method)
     event["rawPath"] = path
-    event["rawQueryString"] = ""
+    event["rawQueryString"] = query
     event.pop("queryStringParameters", None)
+    if query:
+        event["queryStringParameters"] = dict(parse_qsl(query))
     event["requestContext"]["http"] |= {"method": method, "path": path}
     event["requestContext"]["stage"] = "$default"
     event["headers"] = {"content-type": "application/json", **headers}
@@ -112,12 +125,72 @@ def test_a_time_out_in_the_middle_of_a_pass_leaves_a_record_that_goes_on(
     worker = start("SupervisorFunction", clusters=[slurm], timeout_s=8)
     answer = worker.invoke(work("hpc", job))
     assert "timed out" in json.dumps(answer).lower(), answer
-    # The same process is used again, or a new one: either way the next call is answered.
-    assert "batchItemFailures" in worker.invoke({"Records": [_bad()]})
+    # The runtime ends the process and begins another; the call after that is answered.
+    assert "batchItemFailures" in _answered(worker, {"Records": [_bad()]})
     store = SqliteRecords(tmp_path / "records.sqlite", lambda: "t")
     folded = fold(store.read(job), datetime.now(UTC))
     assert folded.ending is None
     assert all(entry.schema == "dispatch.fact.v1" for entry in store.read(job).entries)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return make_authority(tmp_path_factory.mktemp("authority"))
+
+
+def test_an_end_for_want_of_memory_in_the_middle_of_a_start_starts_nothing_twice(
+    start: Start, authority: Authority, tmp_path: Path
+) -> None:
+    world = EksWorld(authority)
+    kubernetes = {
+        "name": "k8s",
+        "adapter": "eks",
+        "settings": {
+            "access": {"kind": "kubeconfig", "path": world.kubeconfig(tmp_path)},
+            "teams": [{"owners": ["*"], "namespace": NAMESPACE}],
+        },
+    }
+    starting = Event()
+
+    def judge(request: Request) -> Fault | None:
+        if request.method != "POST" or not request.path.endswith("/jobs"):
+            return None
+        starting.set()
+        return Fault.HANG
+
+    body = {"spec": {"name": "x", "command": ["last"], "image": "work:1"}, "cluster": "k8s"}
+    asked = request("POST", "/jobs", body, **{"idempotency-key": "one"})
+    made = start("IntentsFunction", clusters=[kubernetes]).invoke(asked)
+    job = json.loads(made["body"])["job_id"]
+    worker = start("SupervisorFunction", clusters=[kubernetes])
+    with world.server.faults(judge), ThreadPoolExecutor(1) as pool:
+        working = pool.submit(worker.invoke, work("k8s", job))
+        assert starting.wait(100)
+        worker.killed_for_memory()
+        answer = working.result()
+    assert answer["errorType"] == "Runtime.ExitError", answer
+    assert "killed" in answer["errorMessage"]
+    store = SqliteRecords(tmp_path / "records.sqlite", lambda: "t")
+    kinds = [parse_strict(entry.body)["fact"] for entry in store.read(job).entries]
+    assert kinds == ["authorized", "attempt"]
+
+    # The next call has a process of its own, and finds a Start that may still land.
+    assert _answered(worker, work("k8s", job)) == {"batchItemFailures": []}
+    sent = [one for one in world.server.seen if one.method == "POST" and "/jobs" in one.path]
+    assert len(sent) == 1
+    folded = fold(store.read(job), datetime.now(UTC))
+    assert (folded.ending, folded.attempts[1, 1].state) == (None, AttemptState.UNKNOWN)
+    world.close()
+
+
+def _answered(worker: Runtime, event: dict[str, Any]) -> Any:
+    """What the function answers, once the runtime has a process for it again."""
+    for _ in range(100):
+        answer = worker.invoke(event)
+        if answer.get("errorType") != "Sandbox.Failure":
+            return answer
+        sleep(0.2)
+    pytest.fail("no answer any more")
 
 
 def _bad() -> dict[str, str]:
@@ -145,6 +218,16 @@ def test_an_answer_is_cut_before_the_limit_and_says_where_it_goes_on(
     assert LIMIT_BYTES // 2 < len(json.dumps(answer)) < LIMIT_BYTES
     last = int({k.lower(): v for k, v in answer["headers"].items()}["dispatch-next"])
     assert 0 < last < 2000
+    seen = 0
+    after: int | None = 0
+    while after is not None:
+        query = f"after={after}&limit=1000"
+        page = intents.invoke(request("GET", f"/jobs/{job}/history", query=query))
+        assert len(json.dumps(page)) < LIMIT_BYTES
+        shown = json.loads(page["body"])
+        seen += len(shown["entries"])
+        after = shown.get("next_after")
+    assert seen == 2000
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
