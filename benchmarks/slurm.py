@@ -1,5 +1,6 @@
-"""Ticks against a real slurmctld with thousands of our jobs in its queue, beside a poll per job.
+"""Ticks against a real slurmctld with thousands of jobs in its queue, beside a poll per job.
 
+First they are other people's, with some of ours among them; then they are all ours.
 The jobs are really there: started through the adapter, behind their gates, their records as the
 supervisor and a person's hold leave them. The records are in a file in memory, so that the disk
 has no part in it: what is measured is Slurm, its REST daemon, the adapter and the sweep.
@@ -21,6 +22,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import urllib3
+
 from benchmarks.engine import token
 from benchmarks.figures import CannotMeasure, Effort, Figure, Told, at_most
 from benchmarks.written import job_id_of, record_of
@@ -33,9 +36,9 @@ from dispatch.schedulers.scheduler import Started, StartOrder, Tag
 from dispatch.schedulers.slurm import request
 from dispatch.schedulers.slurm.cluster import SlurmScheduler
 from dispatch.schedulers.slurm.rest import Rest
-from dispatch.schedulers.slurm.settings import Queue, SigningKey, SlurmCluster
+from dispatch.schedulers.slurm.settings import Bounds, Queue, SigningKey, SlurmCluster
 from dispatch.schedulers.slurm.tags import identified
-from dispatch.schedulers.slurm.tokens import MintedTokens
+from dispatch.schedulers.slurm.tokens import MintedTokens, minted
 from dispatch.store.sqlite import SqliteRecords
 from dispatch.supervisor.sweep import Sweeper, Swept
 
@@ -45,6 +48,20 @@ BY = "supervisor"
 API = "v0.0.42"
 STARTERS = 6
 POLLED = 100
+OURS = 100
+THEIRS = {
+    "job": {
+        "name": "theirs",
+        "account": "physics",
+        "partition": "main",
+        "hold": True,
+        "environment": ["PATH=/bin"],
+        "current_working_directory": "/",
+        "script": "#!/bin/sh\nsleep 1\n",
+    }
+}
+"""What another user has in the queue."""
+
 LIST_AIM = 2.0
 
 WHY = "the adapter reads every row of the list strictly, and the sweep compares every job's hint"
@@ -60,7 +77,12 @@ def measure(effort: Effort) -> list[Told]:
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         queue = RealQueue(told, Path(folder))
         try:
-            return [one for size in effort_sizes(effort) for one in _of(queue, size)]
+            sizes = effort_sizes(effort)
+            beside = [one for size in sizes for one in _beside(queue, size)]
+            if os.environ.get("DISPATCH_BENCH_OTHERS_ONLY"):
+                return beside
+            queue.without_others()
+            return beside + [one for size in sizes for one in _of(queue, size)]
         finally:
             queue.close()
 
@@ -68,6 +90,21 @@ def measure(effort: Effort) -> list[Told]:
 def effort_sizes(effort: Effort) -> tuple[int, ...]:
     """Return how many jobs are in the queue, in turn."""
     return (500,) if effort.quick else SIZES
+
+
+class CountingRest(Rest):
+    """The adapter's own way to slurmrestd, which counts what comes and goes."""
+
+    requests = 0
+    received = 0
+
+    def _exchange(
+        self, method: str, path: str, raw: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        status, content = super()._exchange(method, path, raw, headers)
+        self.requests += 1
+        self.received += len(content)
+        return status, content
 
 
 class RealQueue:
@@ -85,16 +122,19 @@ class RealQueue:
             default_queue="main",
             workdir=str(Path(told["DISPATCH_SLURM_BASE"]) / "work"),
             pace_s=0.0,
+            bounds=Bounds(request_timeout_s=180),
         )
         self.store = SqliteRecords(folder / "records.sqlite", token)
-        self.scheduler = self._adapter()
         self.rest = self._rest()
+        self.scheduler = SlurmScheduler(self.settings, self.rest, clock=now)
         self.refs: list[str] = []
+        self.others = 0
+        self._lives = 0
 
-    def _rest(self) -> Rest:
+    def _rest(self) -> CountingRest:
         key = Path(self._told["DISPATCH_SLURM_BASE"]) / "jwt.key"
         tokens = MintedTokens(key.read_bytes, now)
-        return Rest(self.settings, tokens, monotonic=time.monotonic)
+        return CountingRest(self.settings, tokens, monotonic=time.monotonic)
 
     def _adapter(self) -> SlurmScheduler:
         return SlurmScheduler(self.settings, self._rest(), clock=now)
@@ -123,9 +163,34 @@ class RealQueue:
                     self._written(header, ref)
                     self.refs.append(ref)
 
+    def crowded_to(self, size: int) -> None:
+        """Let another user submit held jobs until there are so many of theirs."""
+        key = (Path(self._told["DISPATCH_SLURM_BASE"]) / "jwt.key").read_bytes()
+        issued = int(time.time())
+        token = minted(key, user="other", issued=issued, expires=issued + 3600)
+        headers = {"X-SLURM-USER-NAME": "other", "X-SLURM-USER-TOKEN": token}
+        url = f"{self.settings.url}/slurm/{API}/job/submit"
+        pool = urllib3.PoolManager(maxsize=STARTERS)
+
+        def submitted(_: int) -> None:
+            reply = pool.request("POST", url, json=THEIRS, headers=headers, retries=False)
+            if reply.status != 200:
+                raise AssertionError(f"a job of others wasn't taken: {reply.data[:300]!r}")
+
+        with ThreadPoolExecutor(STARTERS) as starters:
+            list(starters.map(submitted, range(size - self.others)))
+        self.others = size
+
+    def without_others(self) -> None:
+        """Let the other user's jobs be cancelled, and everything in the queue with them."""
+        self._run("scancel", "--user=other")
+        self._run("scancel", "--user=trainer")
+        self.others, self.refs = 0, []
+        self._lives += 1
+
     def _header(self, number: int) -> Header:
         spec = Spec(name="queued", command=("sleep", "60"))
-        name = f"{NAME}-{number}"
+        name = f"{NAME}-{self._lives}-{number}"
         return Header(
             job_id=job_id_of(name),
             idempotency_key=f"key-{name}",
@@ -194,6 +259,75 @@ class RealQueue:
 def now() -> datetime:
     """Return the time."""
     return datetime.now(UTC)
+
+
+def _cost(queue: RealQueue, look: Callable[[], object]) -> dict[str, Any]:
+    """Return what one look took, moved and made slurmctld serve."""
+    before, rest = queue.rpcs(), queue.rest
+    requests, received = rest.requests, rest.received
+    seconds = _seconds(look)
+    return {
+        "seconds": seconds,
+        "requests": rest.requests - requests,
+        "bytes": rest.received - received,
+        "rpcs": dict(queue.rpcs() - before),
+    }
+
+
+def _beside(queue: RealQueue, size: int) -> list[Told]:
+    """Return what looking after some jobs of ours costs beside so many of others."""
+    queue.crowded_to(size)
+    queue.filled_to(OURS)
+    queue.sweep()
+    queue.sweep()
+    ids = [one.job_id for ref in queue.refs if (one := identified(ref)) is not None]
+
+    def poll() -> None:
+        for job_id in ids:
+            queue.asked(request.job(job_id))
+
+    looks: dict[str, Callable[[], object]] = {
+        "idle tick": queue.sweep,
+        "evidence": queue.scheduler.find,
+        f"poll of {OURS} jobs": poll,
+    }
+    detail: dict[str, Any] = {"others": size, "ours": OURS}
+    for name, look in looks.items():
+        told = [_cost(queue, look) for _ in range(3)]
+        detail[name] = {**told[-1], "seconds": median(one["seconds"] for one in told)}
+    idle, whole = detail["idle tick"], detail["evidence"]
+    polled = detail[f"poll of {OURS} jobs"]
+    name = f"{OURS} jobs beside {size:,} of others"
+    return [
+        Figure(
+            f"requests of an idle tick over {name}",
+            "one glance",
+            idle["requests"],
+            at_most(1),
+            "an idle tick asked more than the glance",
+            detail,
+        ),
+        Figure(
+            f"requests of the evidence over {name}",
+            "one list",
+            whole["requests"],
+            at_most(1),
+            "evidence took more than one list",
+            detail,
+        ),
+        Figure(
+            f"a poll per job over {name}",
+            "the idle tick",
+            polled["seconds"] / idle["seconds"],
+            detail=detail,
+        ),
+        Figure(
+            f"slurmctld's requests of a poll per job over {name}",
+            "of the idle tick",
+            sum(polled["rpcs"].values()) / max(1, sum(idle["rpcs"].values())),
+            detail=detail,
+        ),
+    ]
 
 
 def _of(queue: RealQueue, size: int) -> list[Told]:

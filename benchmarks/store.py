@@ -33,12 +33,11 @@ WHY_SQLITE = (
     " connection, and reading the record's row before it is moved on"
 )
 WHY_SQLITE_READ = (
-    "nearly half of it is lending a connection with a snapshot, and making an envelope of each row;"
-    " envelopes that are plain tuples would save most of the latter"
+    "what is left, about 5 microseconds a read and a fifth of one a row, is lending a connection,"
+    " the look for a gap, and making an envelope of each row; a view that makes its envelopes when"
+    " they are asked for would save the latter"
 )
-WHY_DYNAMODB = (
-    "each item is told apart, numbered and made an envelope; plain tuples would be cheaper"
-)
+WHY_DYNAMODB = "each item is told apart, numbered and made an envelope, in Python"
 
 
 def measure(effort: Effort) -> list[Told]:
@@ -205,8 +204,12 @@ def _bare_query(client: DynamoDBClient, table: str, job: str) -> Callable[[], ob
     def query() -> object:
         return client.query(
             TableName=table,
-            KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues={":pk": {"S": f"JOB#{job}"}},
+            KeyConditionExpression="pk = :pk AND sk BETWEEN :first AND :last",
+            ExpressionAttributeValues={
+                ":pk": {"S": f"JOB#{job}"},
+                ":first": {"S": "E#0000000001"},
+                ":last": {"S": "HEADER"},
+            },
             ConsistentRead=True,
         )["Items"]
 

@@ -37,6 +37,7 @@ from dispatch.record.header import Header
 from dispatch.store import items, rules
 from dispatch.store.dynamodb import DynamoRecords
 from dispatch.store.records import ClusterHealth, Quiet
+from dispatch.supervisor.health import looked_whole
 from dispatch.supervisor.sweep import BUILD, Sweeper, Swept, digest
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class Field:
         self.store.put_health(
             ClusterHealth(CLUSTER, "s", self.clock(), last_complete_find=self.clock())
         )
+        part, now = (0, self.shards), self.clock()
+        looked_whole(self.store, CLUSTER, part, build=BUILD, by="s", at=now)
         self.yard.prepared()
 
     def _puts(self, jobs: Any, glance: Any, whole: int) -> Iterator[dict[str, Any]]:

@@ -162,7 +162,7 @@ def _index_writes(before: Item, after: Item) -> int:
     units = 0
     for index in _TABLE["GlobalSecondaryIndexes"]:
         keys = {part["AttributeName"] for part in index["KeySchema"]}
-        names = keys | _KEYS | set(index["Projection"]["NonKeyAttributes"])
+        names = keys | _KEYS | set(index["Projection"].get("NonKeyAttributes", ()))
         old = _projected(before, keys, names)
         new = _projected(after, keys, names)
         if old == new:

@@ -19,6 +19,7 @@ from dispatch.schedulers.scheduler import (
     CheckLine,
     LookedUp,
     Output,
+    Sent,
     Started,
     StartOrder,
     Tag,
@@ -177,7 +178,7 @@ class Yard:
         """Refuse: it isn't declared."""
         raise Unsupported("requeue_live isn't declared")
 
-    def lookup(self, targets: Sequence[Target], attempts: Sequence[Tag]) -> LookedUp:
+    def lookup(self, targets: Sequence[Target], attempts: Sequence[Sent]) -> LookedUp:
         """Refuse: it isn't declared."""
         raise Unsupported("lookup isn't declared")
 
