@@ -12,9 +12,22 @@ SAM_VENV := .venv-sam
 SAM_STAMP := $(SAM_VENV)/.installed
 RUNTIME_VENV := .venv-runtime
 RUNTIME_STAMP := $(RUNTIME_VENV)/.installed
+MUTATION_VENV := .venv-mutation
+MUTATION_STAMP := $(MUTATION_VENV)/.installed
+FUZZ_VENV := .venv-fuzz
+FUZZ_STAMP := $(FUZZ_VENV)/.installed
 BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
+BROWSER_VENV := .venv-browser
+BROWSER_STAMP := $(BROWSER_VENV)/.installed
+DOCS_VENV := .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.installed
+# Environments beside .venv, each with a lock of its own, and the Python that it is resolved for.
+LOCKED := ministack:3.12 bench:3.11 browser:3.11 docs:3.11 sbom:3.11 sam:3.13 runtime:3.13 fuzz:3.11 mutation:3.11
+SBOM_VENV := .venv-sbom
+SBOM_STAMP := $(SBOM_VENV)/.installed
 SAM_BUILD := build/sam
+ARCHITECTURE ?= x86_64
 REPORTS := build/reports
 WORKERS ?= 2
 SEEDS ?= 20000
@@ -26,7 +39,7 @@ SOURCES := shared embedded simulator functions scripts benchmarks tests
 .DELETE_ON_ERROR:
 .PHONY: help setup test demo lint format lock env-ministack test-dynamodb simulate clean
 .PHONY: env-sam env-runtime build validate rehearse test-runtime
-.PHONY: env-bench bench bench-slurm
+.PHONY: env-bench bench bench-slurm env-docs docs docs-serve pages
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -62,16 +75,10 @@ lock: $(LOCK_VENV)/bin/uv ## Resolve all requirements anew and export the layer'
 	$(LOCK_VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --universal \
 	  --python-version 3.11 --generate-hashes --custom-compile-command 'make lock' --upgrade --quiet \
 	  --output-file requirements.lock
-	$(LOCK_VENV)/bin/uv pip compile requirements-ministack.in --universal --python-version 3.12 \
-	  --generate-hashes --custom-compile-command 'make lock' --upgrade --quiet \
-	  --output-file requirements-ministack.lock
-	$(LOCK_VENV)/bin/uv pip compile requirements-bench.in --universal --python-version 3.11 \
-	  --generate-hashes --custom-compile-command 'make lock' --upgrade --quiet \
-	  --output-file requirements-bench.lock
-	for name in sam runtime; do \
-	  $(LOCK_VENV)/bin/uv pip compile requirements-$$name.in --universal --python-version 3.13 \
+	for one in $(LOCKED); do \
+	  $(LOCK_VENV)/bin/uv pip compile requirements-$${one%:*}.in --universal --python-version $${one#*:} \
 	    --generate-hashes --custom-compile-command 'make lock' --upgrade --quiet \
-	    --output-file requirements-$$name.lock || exit; \
+	    --output-file requirements-$${one%:*}.lock || exit; \
 	done
 	$(PYTHON) scripts/requirements.py
 
@@ -113,8 +120,17 @@ $(RUNTIME_STAMP): requirements-runtime.lock
 	@$(RUNTIME_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements-runtime.lock
 	@touch $@
 
+.PHONY: env-fuzz
+env-fuzz: $(FUZZ_STAMP) ## Create .venv-fuzz, which asks the API whatever its document allows
+
+$(FUZZ_STAMP): requirements-fuzz.lock
+	@echo "Installing the fuzzer into $(FUZZ_VENV)"
+	@$(PYTHON) -m venv $(FUZZ_VENV)
+	@$(FUZZ_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements-fuzz.lock
+	@touch $@
+
 build: $(SAM_STAMP) ## Build the layer and the functions into build/sam, compiled
-	scripts/build-functions $(SAM_VENV) $(SAM_BUILD)
+	SAM_BUILD_OPTIONS="--parameter-overrides Architecture=$(ARCHITECTURE)" scripts/build-functions $(SAM_VENV) $(SAM_BUILD)
 
 validate: $(SAM_STAMP) ## Check the template with all three checkers
 	scripts/validate-template $(SAM_VENV)
@@ -122,11 +138,11 @@ validate: $(SAM_STAMP) ## Check the template with all three checkers
 rehearse: $(STAMP) $(MINISTACK_STAMP) build validate ## Deploy the build to an engine on this machine and try what it promises
 	@mkdir -p $(REPORTS)
 	DISPATCH_MINISTACK=$(abspath $(MINISTACK_VENV))/bin/ministack \
-	  $(BIN)/pytest tests/real/rehearsal -v --timeout 600 --junit-xml=$(REPORTS)/rehearsal.xml
+	  $(BIN)/pytest tests/real/rehearsal -v --timeout 1800 --junit-xml=$(REPORTS)/rehearsal.xml
 
-test-runtime: $(STAMP) $(RUNTIME_STAMP) build ## Run the built functions under Amazon's own runtime
+test-runtime: $(STAMP) $(RUNTIME_STAMP) $(SBOM_STAMP) $(FUZZ_STAMP) build ## Run the built functions under Amazon's own runtime
 	@mkdir -p $(REPORTS)
-	$(BIN)/pytest tests/real/packaging tests/real/runtime --timeout 600 --junit-xml=$(REPORTS)/runtime.xml
+	$(BIN)/pytest tests/real/packaging tests/real/runtime --timeout 1800 --junit-xml=$(REPORTS)/runtime.xml
 
 env-bench: $(BENCH_STAMP) ## Create .venv-bench: the locked requirements and what is measured beside them
 
@@ -145,12 +161,74 @@ bench: $(BENCH_STAMP) $(MINISTACK_STAMP) build ## Measure what Dispatch costs, b
 bench-slurm: $(BENCH_STAMP) ## Measure ticks against a real Slurm with thousands of jobs in its queue (needs root)
 	benchmarks/with-slurm trixie $(BENCH_VENV)/bin/python -m benchmarks --only slurm --json build/bench-slurm.json $(BENCH)
 
+env-docs: $(DOCS_STAMP) ## Create .venv-docs, which builds the documentation as a site
+
+$(DOCS_STAMP): requirements-docs.lock
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements-docs.lock
+	@touch $@
+
+docs: $(DOCS_STAMP) ## Build the documentation as a site, into build/site
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet --site-dir build/site
+	@echo "build/site/index.html; make docs-serve serves it"
+
+docs-serve: $(DOCS_STAMP) ## Serve the documentation on this machine while it is written
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs serve
+
+pages: $(STAMP) ## Write the pages that are generated from the code anew: causes, errors, incidents
+	$(BIN)/python -m scripts.pages
+	$(BIN)/python -m scripts.incidents
+
 simulate: $(STAMP) ## Prove the protocol on SEEDS fresh seeds (minutes; make simulate SEEDS=200000)
 	$(BIN)/dispatch simulate --seeds $(SEEDS)
 
+.PHONY: env-mutation mutation
+env-mutation: $(MUTATION_STAMP) ## Create .venv-mutation: the locked requirements and what changes core under its tests
+
+$(MUTATION_STAMP): requirements.lock requirements-mutation.lock
+	@echo "Installing the locked requirements and the mutation tester into $(MUTATION_VENV)"
+	@$(PYTHON) -m venv $(MUTATION_VENV)
+	@$(MUTATION_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(MUTATION_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements-mutation.lock
+	@touch $@
+
+mutation: $(MUTATION_STAMP) ## Change core one word at a time and see that a test notices (an hour at most; MUTATION='--only next.py')
+	$(MUTATION_VENV)/bin/python scripts/mutation.py $(MUTATION)
+
 clean: ## Remove the environments and everything that was built
-	rm -rf $(VENV) $(LOCK_VENV) $(MINISTACK_VENV) $(SAM_VENV) $(RUNTIME_VENV) $(BENCH_VENV) .aws-sam build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(MUTATION_VENV) $(FUZZ_VENV) $(SBOM_VENV) $(LOCK_VENV) $(MINISTACK_VENV) $(SAM_VENV) $(RUNTIME_VENV) $(BENCH_VENV) $(BROWSER_VENV) .aws-sam build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: wheel sbom release test-packaging env-sbom
+
+wheel: $(STAMP) ## Build the command and its client into build/dist: the same bytes each time
+	@rm -rf build/dist
+	$(BIN)/python -m hatchling build --directory build/dist
+
+env-sbom: $(SBOM_STAMP) ## Create .venv-sbom, which writes the bills of materials
+
+$(SBOM_STAMP): requirements-sbom.lock
+	@$(PYTHON) -m venv $(SBOM_VENV)
+	@$(SBOM_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements-sbom.lock
+	@touch $@
+
+sbom: $(STAMP) $(SBOM_STAMP) ## Write the bills of materials of all that is shipped, into build/sbom
+	@rm -rf build/sbom
+	$(BIN)/python -m scripts.sbom $(SBOM_VENV)/bin/cyclonedx-py build/sbom
+
+release: wheel sbom ## Gather a release in build/release, or say what stands against it (docs/how-to/release.md)
+	$(BIN)/python -m scripts.release build/release
+
+test-packaging: $(STAMP) $(RUNTIME_STAMP) $(SBOM_STAMP) build ## Check what is built, and install the wheel into fresh environments
+	@mkdir -p $(REPORTS)
+	$(BIN)/pytest tests/real/packaging --timeout 600 --junit-xml=$(REPORTS)/packaging.xml
+
+.PHONY: test-arm64
+test-arm64: $(STAMP) $(SAM_STAMP) ## Build for arm64 on any machine and check what is built; nothing of it is run
+	@mkdir -p $(REPORTS)
+	$(MAKE) build ARCHITECTURE=arm64 SAM_BUILD=build/sam-arm64
+	DISPATCH_BUILD=build/sam-arm64 DISPATCH_ARCHITECTURE=arm64 \
+	  $(BIN)/pytest tests/real/packaging/test_artifacts.py -k "not imported" --junit-xml=$(REPORTS)/arm64.xml
 
 .PHONY: test-kubernetes
 test-kubernetes: $(STAMP) ## Run the suite on the Kubernetes cluster of DISPATCH_TEST_KUBECONFIG
@@ -171,3 +249,25 @@ test-slurm: $(STAMP) ## Run the tests that need a real Slurm 24.11 (installed, s
 test-slurm-next: $(STAMP) ## The same, and in-place requeue, on the newest Slurm (its suite moves)
 	@mkdir -p $(REPORTS)
 	$(SLURM_TESTS)/run.sh forky $(SLURM_TESTS) --junit-xml=$(REPORTS)/slurm-next.xml
+
+.PHONY: env-browser test-browser screenshots
+BROWSER_TESTS := $(BROWSER_VENV)/bin/pytest tests/real/browser --timeout 300
+
+env-browser: $(BROWSER_STAMP) ## Create .venv-browser: the locked requirements, and what drives a browser
+
+$(BROWSER_STAMP): requirements.lock requirements-browser.lock pyproject.toml
+	@echo "Installing the locked requirements into $(BROWSER_VENV) (a minute or two the first time)"
+	@$(PYTHON) -m venv $(BROWSER_VENV)
+	@$(BROWSER_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(BROWSER_VENV)/bin/python $(PIP_INSTALL) --require-hashes -r requirements-browser.lock
+	@$(BROWSER_VENV)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-browser: $(BROWSER_STAMP) ## Try the console in a real Chromium (Debian's is installed if there is none; root then)
+	@mkdir -p $(REPORTS)
+	@tests/real/browser/chromium
+	$(BROWSER_TESTS) --junit-xml=$(REPORTS)/browser.xml
+
+screenshots: $(BROWSER_STAMP) ## Take the console's pictures of docs/images anew
+	@tests/real/browser/chromium
+	SCREENSHOTS=docs/images $(BROWSER_TESTS) -k screenshots
