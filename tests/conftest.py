@@ -1,10 +1,15 @@
 """What holds for every test: no account of a person's, no deadline on chance."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+# A shell without a terminal starts what it puts in the background with SIGINT ignored, and so would
+# everything be that these tests start, and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("dispatch", deadline=None, print_blob=True)
 settings.load_profile("dispatch")

@@ -393,8 +393,9 @@ class Chaos:
         for job_id in self._some("pending", 2):
             self._did(f"a job was held from the shell by {user or 'root'}", job_id)
             self._shell("scontrol", "hold", job_id, user=user)
+            # What its user holds stays held, as Slurm shows it, until somebody releases it there.
+            self._held.append(job_id)
             if user is None:
-                self._held.append(job_id)
                 self.later(
                     self.chance.uniform(2, 8),
                     partial(self._shell, "scontrol", "release", job_id),
