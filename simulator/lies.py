@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dispatch.supervisor.health import loss_accepted_at
+
 if TYPE_CHECKING:
     from simulator.run import Run
 
@@ -46,7 +48,13 @@ class Lies:
         return self._run.stage.now < self.until and self._matter()
 
     def _matter(self) -> bool:
-        """Return whether so much is known to be live that its loss would be a mass loss."""
-        due = self._run.records.open_jobs(self._run.scenario.declared.cluster)
+        """Return whether so much is known to be live that its loss would be a mass loss.
+
+        Once a person said that a loss is real, looks are believed for an hour, lies among them.
+        """
+        cluster = self._run.scenario.declared.cluster
+        if loss_accepted_at(self._run.records, cluster, None) is not None:
+            return False
+        due = self._run.records.open_jobs(cluster)
         known = [ref for one in due if one.quiet is not None for ref in one.quiet.live]
         return len(known) >= MASS_LOSS_LEAST

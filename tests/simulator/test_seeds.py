@@ -14,7 +14,7 @@ FRESH = 150
 
 ONCE_BROKEN = {
     Shape.SLURM: (5030, 2043, 2223, 13094, 16152, 1927, 743, 1358, 753988409792, 878710146855),
-    Shape.KUBERNETES: (32, 48, 157, 373, 5186, 12325, 33915, 40977),
+    Shape.KUBERNETES: (32, 48, 157, 373, 5186, 12325, 33915, 40977, 444306360243),
     Shape.TRAINJOB: (507846993134,),
 }
 """Seeds that once showed a fault, of the protocol or of the simulator."""

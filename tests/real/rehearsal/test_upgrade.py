@@ -18,6 +18,7 @@ from dispatch.client import Client
 from dispatch.errors import SchemaRefused
 from dispatch.record.codec import decode_header
 from dispatch.record.names import IntentKind, Outcome
+from dispatch.store import items
 from tests.real.rehearsal.builds import LATER_SCHEMA, later_layer
 from tests.real.rehearsal.bus import Heard, told
 from tests.real.rehearsal.deployment import CLUSTER, FUNCTIONS, Deployment, deploy
@@ -147,6 +148,15 @@ def waiting_for(place: Path, name: str) -> str:
     )
 
 
+def _quiet(deployed: Deployment, job: str) -> bool:
+    """Whether the supervisor itself has left the hint that it waits for no time."""
+    deployed.look()
+    (head,) = [item for item in deployed.items(f"JOB#{job}") if item["sk"]["S"] == "HEAD"]
+    due = items.due_of(head)
+    hint = due.quiet
+    return hint is not None and hint.revision == due.revision and hint.wait_until is None
+
+
 def _says(file: Path, job: str) -> bool:
     return job in file.read_text()
 
@@ -167,8 +177,8 @@ def journey(
         ada.intend(held, IntentKind.HOLD)
         deployed.let_run("Supervisor")
         for job in (ends, stays):
-            # To the last fact that its running gives, so that no version has more to write of it.
             deployed.looked_until(ada, job, "is seen running", lambda one: one.state == "running")
+            until("nothing more is to be written of it", partial(_quiet, deployed, job))
             until("it says so", partial(_says, place / "ran", job))
         first = deployed.versions()
         yield Journey(ends, stays, held, first, place)
