@@ -34,6 +34,15 @@ def may_land_vouched_for(attempt: Attempt, taken_at: datetime, declared: Declara
     return abandoned and not past_deadline(taken_at, attempt.deadline, declared)
 
 
+def may_land_after(call: Call, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether a call that runs an object again may land after a Find begun at `taken_at`."""
+    return (
+        call.state is not CallState.EXPIRED
+        and acts_as_requeue(call, declared)
+        and not past_deadline(taken_at, call.deadline, declared)
+    )
+
+
 def call_deadline(job: Job, now: datetime) -> datetime:
     """Return the last moment at which a call recorded now can take effect."""
     return now + timedelta(seconds=job.declarations.call_bound_s)

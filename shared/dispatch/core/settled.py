@@ -6,7 +6,7 @@ from datetime import datetime
 
 from dispatch.core import rules
 from dispatch.core.job import Job
-from dispatch.core.parts import AttemptState, CallState
+from dispatch.core.parts import AttemptState
 from dispatch.record.names import UnmatchedPolicy
 
 
@@ -25,13 +25,14 @@ def unsettled_because(job: Job, taken_at: datetime, now: datetime) -> list[str]:
 
 
 def _calls(job: Job, taken_at: datetime) -> list[str]:
-    declared = job.declarations
+    """Return which requeue calls may land after a look; one that seems to have landed may, too.
+
+    That restarts grew may be somebody else's doing, and ours is still on its way then.
+    """
     return [
         f"the {call.kind} call on {call.ref} may still land"
         for call in job.calls
-        if call.state is CallState.OPEN
-        and rules.acts_as_requeue(call, declared)
-        and not rules.past_deadline(taken_at, call.deadline, declared)
+        if rules.may_land_after(call, taken_at, job.declarations)
     ]
 
 

@@ -27,7 +27,7 @@ def waits(job: Job, discovery: Discovery | None, now: datetime) -> list[Waiting]
     if discovery is not None and not discovery.complete:
         found.append(Waiting("find", discovery.error or "the last look wasn't complete"))
     found += _starts(job, now)
-    found += _calls(job)
+    found += _calls(job, now)
     for known in job.objects.values():
         found += _object(job, known, now)
     if discovery is not None:
@@ -75,13 +75,16 @@ def _starts(job: Job, now: datetime) -> Iterator[Waiting]:
             yield Waiting("back_off", f"the last start was refused: {last.detail}", due)
 
 
-def _calls(job: Job) -> Iterator[Waiting]:
-    for call in rules.open_calls(job):
-        yield Waiting(
-            "deadline",
-            f"the {call.kind} call on {call.ref} may still land",
-            rules.skewed(call.deadline, job.declarations),
-        )
+def _calls(job: Job, now: datetime) -> Iterator[Waiting]:
+    open_calls = rules.open_calls(job)
+    for call in job.calls:
+        unsettles = job.ending is not None and rules.may_land_after(call, now, job.declarations)
+        if call in open_calls or unsettles:
+            yield Waiting(
+                "deadline",
+                f"the {call.kind} call on {call.ref} may still land",
+                rules.skewed(call.deadline, job.declarations),
+            )
 
 
 def _object(job: Job, known: SchedulerObject, now: datetime) -> Iterator[Waiting]:

@@ -25,7 +25,7 @@ def test_records_are_archived_by_age_removed_and_never_visited_again(engine: str
     client = boto3.client("dynamodb", endpoint_url=engine)
     create_table(client, "retained")
     tokens = iter(range(10_000))
-    store = DynamoRecords(client, "retained", lambda: f"t{next(tokens)}", pause=lambda _: None)
+    store = DynamoRecords(client, "retained", lambda: f"kept-{next(tokens)}", pause=lambda _: None)
     s3: Any = boto3.client(
         "s3", endpoint_url=engine, config=Config(s3={"addressing_style": "path"})
     )

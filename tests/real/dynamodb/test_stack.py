@@ -19,7 +19,7 @@ def test_a_table_s_stream_shows_each_header_and_entry_once_and_in_order(
     client = boto3.client("dynamodb", endpoint_url=engine)
     create_table(client, "streamed")
     tokens = iter(range(1000))
-    store = DynamoRecords(client, "streamed", lambda: f"t{next(tokens)}", pause=lambda _: None)
+    store = DynamoRecords(client, "streamed", lambda: f"s{next(tokens)}", pause=lambda _: None)
     world = World(store)
     job = world.job()
     for k in range(5):
