@@ -106,7 +106,7 @@ def submit(
     if clusters is not None and not dry_run:
         raise typer.BadParameter("--clusters goes with --dry-run")
     if clusters is not None:
-        show_manifests(wanted, parse_clusters(text_of(clusters)), shown)
+        show_manifests(wanted, parse_clusters(text_of(clusters.removeprefix("file:"))), shown)
         return
     if dry_run:
         _show(wanted, lambda: _only_cluster(url), allow_plain or (), shown)
