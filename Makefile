@@ -251,7 +251,7 @@ SLURM_TESTS := tests/real/slurm
 
 test-slurm: $(STAMP) ## Run the tests that need a real Slurm 24.11 (installed, started and stopped here; root)
 	@mkdir -p $(REPORTS)
-	$(SLURM_TESTS)/run.sh trixie $(SLURM_TESTS) --ignore=$(SLURM_TESTS)/next --junit-xml=$(REPORTS)/slurm.xml
+	$(SLURM_TESTS)/run.sh trixie $(SLURM_TESTS) --ignore=$(SLURM_TESTS)/next $(SLURM) --junit-xml=$(REPORTS)/slurm.xml
 
 test-slurm-next: $(STAMP) ## The same, and in-place requeue, on the newest Slurm (its suite moves)
 	@mkdir -p $(REPORTS)
