@@ -142,7 +142,9 @@ class KubernetesWorld(KubernetesControl):
             self._free_name(row)
             row = row._replace(orphaned=True, suspended=False, replaced=False)
             if how == "orphan" and row.going is None:
-                self._put(row)
+                left = self._put(row)
+                if row.process not in self._ground.living:
+                    self._unknown_end(left)
             else:
                 self._terminate(row, going)
 
@@ -275,7 +277,11 @@ class KubernetesWorld(KubernetesControl):
             if row.going is not None:
                 self._terminate(row, row.going)
         elif row.going is not None or self._chance.hits(0.4):
-            unknown = End(ObjectState.FAILED, Cause.LOST, None, self._stage.now)
-            self._later(row, self._chance.span(1, 10), lambda late: self._ends(late, unknown))
+            self._unknown_end(row)
         else:
             self._later(row, self._chance.span(1, 10), self._run)
+
+    def _unknown_end(self, row: Row) -> None:
+        """Let its kubelet find soon that its process ended, it can't say how."""
+        unknown = End(ObjectState.FAILED, Cause.LOST, None, self._stage.now)
+        self._later(row, self._chance.span(1, 10), lambda late: self._ends(late, unknown))

@@ -26,7 +26,7 @@ ONCE_BROKEN = {
         878710146855,
         444306363650,
     ),
-    Shape.KUBERNETES: (32, 48, 157, 373, 5186, 12325, 33915, 40977, 444306360243),
+    Shape.KUBERNETES: (32, 48, 157, 373, 5186, 12325, 33915, 40977, 444306360243, 444306368449),
     Shape.TRAINJOB: (507846993134,),
 }
 """Seeds that once showed a fault, of the protocol or of the simulator."""
