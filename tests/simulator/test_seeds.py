@@ -10,7 +10,7 @@ from simulator.batch import play
 from simulator.scenario import Shape
 
 FIXED = 120
-FRESH = 60
+FRESH = 150
 
 ONCE_BROKEN = {
     Shape.SLURM: (

@@ -27,7 +27,8 @@ fi
 rm -rf --one-file-system "${base:?}"/*
 mkdir -p "$base"/{state,spool,log,db,work}
 chmod 755 "$base"
-chmod 1777 "$base/work"
+work=$base/work
+chmod 1777 "$work"
 dd if=/dev/urandom of="$base/jwt.key" bs=32 count=1 status=none
 dd if=/dev/urandom of="$base/slurm.key" bs=1024 count=1 status=none
 
@@ -103,7 +104,7 @@ C
 # A node named in this file fails its prolog.
 cat > "$base/prolog" <<C
 #!/bin/sh
-! grep -qx "\$SLURMD_NODENAME" "$base/work/failing-prologs" 2>/dev/null
+! grep -qx "\$SLURMD_NODENAME" "$work/failing-prologs" 2>/dev/null
 C
 chmod 755 "$base/prolog"
 cat > "$base/slurmdbd.conf" <<C
