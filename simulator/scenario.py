@@ -164,6 +164,7 @@ def kubernetes(chance: Chance) -> Scenario:
     if chance.hits(0.85):
         capabilities += [Capability.GATED_START, Capability.HOLD_PENDING]
         if chance.hits(0.8):
+            # Taken back where nothing is kept: see `_told_of_losses`.
             capabilities.append(Capability.HOLD_RUNNING)
         if chance.hits(0.6):
             capabilities.append(Capability.REQUEUE_LIVE)
@@ -185,7 +186,19 @@ def kubernetes(chance: Chance) -> Scenario:
         clock_skew_s=skew,
     )
     in_place = declared.can(Capability.REQUEUE_LIVE)
-    return _rest(chance, Shape.KUBERNETES, declared, float(save_lag), in_place)
+    return _told_of_losses(_rest(chance, Shape.KUBERNETES, declared, float(save_lag), in_place))
+
+
+def _told_of_losses(scenario: Scenario) -> Scenario:
+    """Return the scenario without holds of what runs where no pod is kept (ADR 19).
+
+    What is suspended and shows no pod tells of no node that was lost meanwhile.
+    """
+    if scenario.keeps_evidence:
+        return scenario
+    left = tuple(one for one in scenario.declared.capabilities if one != Capability.HOLD_RUNNING)
+    declared = scenario.declared.model_copy(update={"capabilities": left})
+    return replace(scenario, declared=declared)
 
 
 def trainjob(chance: Chance) -> Scenario:
@@ -268,7 +281,9 @@ def _in_place(scenario: Scenario, chance: Chance) -> Scenario:
     capabilities = [Capability.GATED_START, Capability.HOLD_PENDING, Capability.EXIT_CODES]
     capabilities.append(Capability.REQUEUE_LIVE)
     if scenario.shape is not Shape.SLURM:
-        capabilities += [Capability.UNIQUE_NAMES, Capability.HOLD_RUNNING]
+        capabilities.append(Capability.UNIQUE_NAMES)
+        if scenario.keeps_evidence:
+            capabilities.append(Capability.HOLD_RUNNING)
     else:
         capabilities.append(Capability.REQUEUE_ENDED)
         rest = (Capability.HOLD_RUNNING, Capability.LOOKUP)

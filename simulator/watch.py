@@ -358,12 +358,19 @@ class Watch:
                 known = job.objects.get(sighting.ref)
                 vouched = known is not None and (known.abandoned or known.foreign)
                 vouched = vouched or sighting.ref in self._cluster.stuck
+                vouched = vouched or self._waits_for_its_node(sighting)
                 if sighting.ref in self.foreign_since or vouched:
                     continue
                 if sighting.state not in ENDED_STATES and self._covered(
                     job, sighting.ref, passes_s
                 ):
                     self.fail("I5", f"{sighting.ref} was raised after settled and isn't stopped")
+
+    def _waits_for_its_node(self, sighting: Sighting) -> bool:
+        """Return whether an object is ending and only a node that can't be reached keeps it."""
+        return sighting.state is ObjectState.ENDING and all(
+            process.cut for process in self._ground.of(sighting.ref)
+        )
 
     def _covered(self, job: Job, ref: str, passes_s: float) -> bool:
         """Return whether an object was raised while somebody still looked."""

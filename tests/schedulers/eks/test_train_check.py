@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dispatch.record.names import Capability
 from dispatch.schedulers.eks.check import TRAINER_RIGHTS
 from tests.fakes.kube import crds
 from tests.fakes.kube.tls import Authority
@@ -61,5 +62,6 @@ def test_that_nobody_keeps_the_pods_is_declared(authority: Authority) -> None:
     try:
         lines = {line.what: line.detail for line in world.scheduler.check()}
         assert "is lost" in lines["evidence of TrainJobs"]
+        assert not world.scheduler.declare().can(Capability.HOLD_RUNNING)
     finally:
         world.close()

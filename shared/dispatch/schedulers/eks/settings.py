@@ -85,7 +85,8 @@ class TrainerSettings(Model):
         release: 2.0, 2.1, or 2.2 for that one and later ones.
         evidence: Who puts the finalizer on the pods that keeps them until their end is in the
             record: each `trainjob` (from 2.2 on), the `runtime`s, whose pod templates must bear
-            it, or nobody (`none`): then a pod that goes between two looks is lost.
+            it, or nobody (`none`): then a pod that goes between two looks is lost, and
+            holding what runs ends it.
     """
 
     release: Literal["2.0", "2.1", "2.2"]
@@ -168,16 +169,16 @@ class EksSettings(Model):
         """Return the cluster's declarations.
 
         A requeue is three requests with a wait between them, and it must be over before its
-        bound; so its request time-out is that of the whole.
+        bound; so its request time-out is that of the whole. Where nobody keeps the pods,
+        what is suspended doesn't tell that a node was lost meanwhile, so what runs isn't
+        suspended: a hold ends it, and a release submits it anew (ADR 19).
         """
         capabilities = [Capability.EXIT_CODES, Capability.OUTPUT, Capability.UNIQUE_NAMES]
         if self.kueue_queue is None:
-            capabilities += [
-                Capability.GATED_START,
-                Capability.HOLD_PENDING,
-                Capability.HOLD_RUNNING,
-                Capability.REQUEUE_LIVE,
-            ]
+            capabilities += [Capability.GATED_START, Capability.HOLD_PENDING]
+            if self.trainer is None or self.trainer.evidence != "none":
+                capabilities.append(Capability.HOLD_RUNNING)
+            capabilities.append(Capability.REQUEUE_LIVE)
         return Declarations(
             adapter="eks",
             cluster=self.name,

@@ -26,7 +26,10 @@ _TOLD_BY = {
 _EVIDENCE = {
     "trainjob": "each TrainJob puts the finalizer on its pods",
     "runtime": "the runtimes' pod templates must bear the finalizer dispatch/evidence",
-    "none": "nobody keeps a TrainJob's pods: one that goes between two looks is lost",
+    "none": (
+        "nobody keeps a TrainJob's pods: one that goes between two looks is lost, "
+        "and a hold of what runs ends it"
+    ),
 }
 
 
