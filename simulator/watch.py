@@ -335,6 +335,8 @@ class Watch:
                 continue
             if process.began is Began.UNDONE and other.ref == process.ref:
                 continue
+            if _was_lost_unseen(other, process):
+                continue
             if (process.ref, process.decided_at) == (other.ref, other.decided_at):
                 continue
             self.fail(
@@ -391,6 +393,13 @@ class Watch:
         remembered = self._memo.fold(view, instant(0))
         if fold(view, instant(10_000_000)) != remembered:
             self.fail("I7", "two folds of one revision differ")
+
+
+def _was_lost_unseen(earlier: Process, process: Process) -> bool:
+    """Return whether an object was requeued by a look that couldn't show a lost node (ADR 35)."""
+    if earlier.ref != process.ref or earlier.restarts >= process.restarts or not earlier.cut:
+        return False
+    return earlier.missed_at is None or earlier.missed_at > process.decided_at
 
 
 def _has_end(job: Job, known: SchedulerObject, sighting: Sighting) -> bool:

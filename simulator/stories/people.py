@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dispatch.record.names import IntentKind
+from dispatch.record.names import Cause, IntentKind
 from dispatch.supervisor.health import accept_loss
 from simulator.faults import Fault
 from simulator.play import Play
@@ -84,6 +84,29 @@ def _it_succeeds_while_a_requeue_is_on_its_way(play: Play) -> None:
     play.tick()
     play.wait(10)
     play.tick(B)
+
+
+def _somebody_else_requeues_it_first(play: Play) -> None:
+    play.fates = [FAILS, Fate(3.0)]
+    play.goes_wrong("requeue", Fault.CRASH_LATE)
+    begin(play)
+    play.befall(Event.REQUEUE)
+    play.wait(9)
+    play.tick(B)
+
+
+def _somebody_else_requeues_it_first_and_it_fails(play: Play) -> None:
+    play.fates = [FAILS, Fate(1.0, Cause.APP_ERROR, 1), LONG, LONG]
+    play.goes_wrong("requeue", Fault.CRASH_LATE)
+    begin(play)
+    play.befall(Event.REQUEUE)
+    play.wait(6)
+    play.tick(B)
+    play.intend(IntentKind.RESUBMIT)
+    for _ in range(6):
+        play.wait(3)
+        play.tick(B)
+    play.intend(IntentKind.CANCEL)
 
 
 def _cancelled_while_a_hold_is_on_its_way(play: Play) -> None:
@@ -179,6 +202,14 @@ def _a_list_without_anything_is_not_believed(play: Play) -> None:
     play.sweep()
 
 
+def _a_list_without_anything_is_not_believed_of_busy_jobs(play: Play) -> None:
+    play.sweep()
+    play.lie(20)
+    play.sweep()
+    play.wait(40)
+    play.sweep()
+
+
 def _most_are_really_lost_and_a_person_says_so(play: Play) -> None:
     play.fates = [LONG] * 6
     play.sweep()
@@ -219,6 +250,24 @@ STORIES: tuple[Story, ...] = (
         changes={"plan": IN_PLACE, "requeue_guarded": False},
     ),
     Story(
+        "somebody_else_requeues_it_first",
+        _somebody_else_requeues_it_first,
+        changes={"plan": IN_PLACE, "requeue_guarded": False},
+    ),
+    Story(
+        "somebody_else_requeues_it_first_and_it_fails",
+        _somebody_else_requeues_it_first_and_it_fails,
+        changes={
+            "plan": IN_PLACE,
+            "requeue_guarded": False,
+            "save_window_s": 2,
+            "save_lag_s": 0.0,
+            "queue_s": 0.5,
+            "landing_bound_s": 40,
+            "call_bound_s": 80,
+        },
+    ),
+    Story(
         "cancelled_while_a_hold_is_on_its_way",
         _cancelled_while_a_hold_is_on_its_way,
         changes={
@@ -246,6 +295,11 @@ STORIES: tuple[Story, ...] = (
     Story(
         "a_list_without_anything_is_not_believed",
         _a_list_without_anything_is_not_believed,
+        changes={"jobs": 6, "sweeping": True, "beat_s": 15},
+    ),
+    Story(
+        "a_list_without_anything_is_not_believed_of_busy_jobs",
+        _a_list_without_anything_is_not_believed_of_busy_jobs,
         changes={"jobs": 6, "sweeping": True, "beat_s": 15},
     ),
     Story(

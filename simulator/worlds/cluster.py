@@ -56,6 +56,10 @@ class Cluster(Protocol):
         """Return whether the id in a ref leads to this very object."""
         ...
 
+    def is_run(self, ref: str, restarts: int) -> bool:
+        """Return whether an object is in its run with so many restarts."""
+        ...
+
     def start(self, order: StartOrder, decided_at: float) -> Started | StartRefused:
         """Create an object."""
         ...
@@ -73,7 +77,7 @@ class Cluster(Protocol):
         ...
 
     def requeue(self, ref: str, restarts: int, decided_at: float) -> None:
-        """Run an object again."""
+        """Run an object again; only some clusters can be told which of its runs is meant."""
         ...
 
     def acknowledge(self, ref: str) -> None:
@@ -232,6 +236,8 @@ class SimScheduler:
         """Ask that an object runs again (see `Scheduler`)."""
         self._declared(Capability.REQUEUE_LIVE)
         self.watch("requeue", target)
+        if not self._cluster.is_run(target.ref, target.restarts):
+            raise CallRefused("requeue: another run than the one that was meant")
         decided = self._wire.actor.find_began
         self._on(
             "requeue",

@@ -54,6 +54,7 @@ class Process:
         decided_at: The true time at which the Find began that allowed it, if it is ours.
         foreign: Whether it is of another copy of the record.
         cut: Whether its node can't be reached.
+        missed_at: The true time at which the scheduler noticed that.
         hidden: Whether its node was lost and nothing will ever tell of it.
         alive: Whether it still executes.
         environment: What it sees.
@@ -68,6 +69,7 @@ class Process:
     decided_at: float
     foreign: bool
     cut: bool = False
+    missed_at: float | None = None
     hidden: bool = False
     alive: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)

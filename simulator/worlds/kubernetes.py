@@ -90,6 +90,7 @@ class KubernetesWorld(KubernetesControl):
         return row if there else None
 
     def _node_is_lost(self, ref: str, process: Process) -> None:
+        process.missed_at = self._stage.now
         window = float(self.declared.node_loss_window_s)
         self._ground.kill_in(process, self._chance.span(0, window), "its lost node ends it")
         row = self._pod_of(ref, process)
@@ -282,6 +283,18 @@ class KubernetesWorld(KubernetesControl):
             self._later(row, self._chance.span(1, 10), self._run)
 
     def _unknown_end(self, row: Row) -> None:
-        """Let its kubelet find soon that its process ended, it can't say how."""
-        unknown = End(ObjectState.FAILED, Cause.LOST, None, self._stage.now)
-        self._later(row, self._chance.span(1, 10), lambda late: self._ends(late, unknown))
+        """Let its kubelet find soon that its process ended, it can't say how.
+
+        Whoever suspends or resumes it meanwhile gets a new pod all the same.
+        """
+
+        def found() -> None:
+            current = self.rows.get(row.ref)
+            if current is None or current.process != row.process or current.end is not None:
+                return
+            if current.suspended or current.replaced:
+                self._pod_is_over(current)
+            else:
+                self._ends(current, End(ObjectState.FAILED, Cause.LOST, None, self._stage.now))
+
+        self._stage.after(self._chance.span(1, 10), found)

@@ -92,6 +92,11 @@ class KubernetesControl:
         """Return whether this very object is there, or a pod of it."""
         return ref in self.rows
 
+    def is_run(self, ref: str, restarts: int) -> bool:
+        """Return whether this very object is in that run."""
+        row = self.rows.get(ref)
+        return row is None or row.restarts == restarts
+
     # --- calls that land ----------------------------------------------------------------------
 
     def start(self, order: StartOrder, decided_at: float) -> Started | StartRefused:

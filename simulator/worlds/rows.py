@@ -218,6 +218,11 @@ class Rows:
         row = self.at(ref)
         return row is not None and row.ref == ref
 
+    def is_run(self, ref: str, restarts: int) -> bool:
+        """Return whether what is there under the key in a ref is in that run."""
+        row = self.at(ref)
+        return row is None or row.restarts == restarts
+
     def at(self, ref: str) -> Row | None:
         """Return whatever the key in a ref leads to now."""
         here = self.by_key.get(self.key_of(ref))

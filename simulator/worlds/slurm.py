@@ -92,10 +92,11 @@ class SlurmWorld(Rows):
             self.kick(self.put(row._replace(held=False, doing=doing)))
 
     def requeue(self, ref: str, restarts: int, decided_at: float) -> None:
-        """Requeue what runs, or what has ended, if it is the run that was meant."""
+        """Requeue what runs, or what has ended.
+
+        Which run is meant can't be told: one that lands late meets whichever there is then.
+        """
         row = self._known(ref)
-        if row.restarts != restarts:
-            raise CallRefused("another run than the one that was meant")
         if row.state in (ObjectState.PENDING, ObjectState.ENDING):
             raise CallRefused("2021: it isn't running")
         final = row.state is ObjectState.SUCCEEDED or row.cause is Cause.STOPPED
@@ -248,6 +249,7 @@ class SlurmWorld(Rows):
         self.stage.tell("(slurm)", f"the node of {row.ref} can't be reached any more")
 
         def noticed() -> None:
+            process.missed_at = self.stage.now
             current = self.rows.get(row.ref)
             if current is None or current.process != process.number:
                 return

@@ -248,11 +248,11 @@ def test_without_the_store_s_word_on_a_lease_the_look_is_taken() -> None:
 # --- a loss that is real ----------------------------------------------------------------------
 
 
-def lost() -> tuple[World, list[str]]:
+def lost(looks: int = 3) -> tuple[World, list[str]]:
     world = World()
     world.cluster().ends = ObjectState.RUNNING
     jobs = [world.job(f"k{k}") for k in range(6)]
-    for _ in range(3):
+    for _ in range(looks):
         world.work(MAIN)
     world.cluster().objects.clear()
     world.clock.forward(3600)
@@ -278,6 +278,20 @@ def test_f36_a_person_s_word_lets_a_mass_loss_be_concluded_from() -> None:
     shown = world.http("GET", "/clusters").body["clusters"][0]["health"]
     assert shown["escalations"] == {}
     assert shown["loss_accepted_at"] == answer.body["at"]
+
+
+def test_a_mass_loss_right_after_the_starts_is_not_believed_either() -> None:
+    world, jobs = lost(looks=1)  # no job has been quiet yet, so no hint names an object
+    shown = world.http("GET", "/clusters").body["clusters"][0]["health"]
+    assert "6 of 6" in shown["escalations"]["mass_loss"]
+    assert all('"gone"' not in one.body for job in jobs for one in world.store.read(job).entries)
+
+
+def test_many_new_jobs_at_once_are_no_mass_loss() -> None:
+    world = World()
+    jobs = [world.job(f"k{k}") for k in range(8)]
+    world.work(MAIN)
+    assert {tag.job for tag in world.cluster().starts} == set(jobs)
 
 
 def test_the_word_is_not_lost_to_a_look_that_was_under_way() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatch.clusters import Cluster
-from dispatch.errors import SchedulerUnavailable
+from dispatch.errors import CallRefused, SchedulerUnavailable
 from dispatch.event_details import DETAILS
 from dispatch.events import Event
 from dispatch.messages import Work
@@ -169,6 +169,8 @@ class MadeUpCluster:
         raise AssertionError("not declared")
 
     def _to(self, target: Target, state: str) -> None:
+        if target.ref not in self.objects:
+            raise CallRefused(f"{target.ref} isn't there")
         tag, _ = self.objects[target.ref]
         self.objects[target.ref] = (tag, state)
 

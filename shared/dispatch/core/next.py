@@ -343,7 +343,9 @@ def _succeed(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Ste
     canonical = job.canonical
     if canonical is None or canonical.run.state is not ObjectState.SUCCEEDED:
         return []
-    if open_call_blocks_success(job) or job.requeue is not None or job.resubmit is not None:
+    if call_blocks_success(job, discovery.taken_at):
+        return []
+    if job.requeue is not None or job.resubmit is not None:
         return []
     if not canonical.abandoned and not rules.stopped(
         canonical, discovery.taken_at, job.declarations
@@ -353,9 +355,9 @@ def _succeed(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Ste
     return [Append("12", f"{canonical.ref} succeeded", (fact,))]
 
 
-def open_call_blocks_success(job: Job) -> bool:
+def call_blocks_success(job: Job, taken_at: datetime) -> bool:
     """Return whether a call that may still land forbids to commit a success."""
-    return bool(rules.open_calls(job))
+    return bool(rules.open_calls(job)) or rules.requeue_may_land(job, taken_at)
 
 
 def _expire(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step]:

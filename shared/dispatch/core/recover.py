@@ -41,7 +41,9 @@ def recover(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step
     if known is None or job.held or job.requeue is not None or job.resubmit is not None:
         return []
     cause = over_because(job, known)
-    if cause is None or open_call_blocks_recovery(job) or rules.undisposed_foreign(job):
+    if cause is None or rules.undisposed_foreign(job):
+        return []
+    if call_blocks_recovery(job, discovery.taken_at):
         return []
     if not known.abandoned and not rules.stopped(known, discovery.taken_at, job.declarations):
         return []
@@ -54,9 +56,9 @@ def recover(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step
     return _by_plan(job, discovery, (now, by, "13"), known, cause)
 
 
-def open_call_blocks_recovery(job: Job) -> bool:
+def call_blocks_recovery(job: Job, taken_at: datetime) -> bool:
     """Return whether a call that may still land forbids to decide about an end."""
-    return bool(rules.open_calls(job))
+    return bool(rules.open_calls(job)) or rules.requeue_may_land(job, taken_at)
 
 
 def _can_not_have_run(job: Job, known: SchedulerObject) -> bool:
@@ -158,7 +160,7 @@ def _authorize(
     latest = job.latest
     if latest is None or trigger in job.triggers or rules.open_requeue_calls(job):
         return []
-    if not discovery.complete:
+    if not discovery.complete or rules.requeue_may_land(job, discovery.taken_at):
         return []  # the save window asks for a complete Find
     if not rules.submission_closed(job, latest.n, discovery.taken_at):
         return []

@@ -43,6 +43,15 @@ def may_land_after(call: Call, taken_at: datetime, declared: Declarations) -> bo
     )
 
 
+def requeue_may_land(job: Job, taken_at: datetime) -> bool:
+    """Return whether any call that runs an object again may land after a Find begun then.
+
+    Until its deadline nothing tells: restarts that grew may be somebody else's doing, and ours
+    is still on its way then (ADR 34).
+    """
+    return any(may_land_after(call, taken_at, job.declarations) for call in job.calls)
+
+
 def call_deadline(job: Job, now: datetime) -> datetime:
     """Return the last moment at which a call recorded now can take effect."""
     return now + timedelta(seconds=job.declarations.call_bound_s)

@@ -77,9 +77,10 @@ def _starts(job: Job, now: datetime) -> Iterator[Waiting]:
 
 def _calls(job: Job, now: datetime) -> Iterator[Waiting]:
     open_calls = rules.open_calls(job)
+    over = job.ending is not None or (job.canonical is not None and job.canonical.ended)
     for call in job.calls:
-        unsettles = job.ending is not None and rules.may_land_after(call, now, job.declarations)
-        if call in open_calls or unsettles:
+        delays = over and rules.may_land_after(call, now, job.declarations)
+        if call in open_calls or delays:
             yield Waiting(
                 "deadline",
                 f"the {call.kind} call on {call.ref} may still land",

@@ -7,18 +7,27 @@ time hasn't come is skipped without reading its record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import islice
 
 from dispatch.clusters import NO_BRAKES, Brakes
+from dispatch.core.fold import fold
 from dispatch.core.job import Job
 from dispatch.core.next import steps_due
 from dispatch.core.parts import SchedulerObject
 from dispatch.core.steps import Append
-from dispatch.errors import CallUnknown, DispatchError, SchedulerUnavailable, StoreUnavailable
+from dispatch.errors import (
+    CallUnknown,
+    DispatchError,
+    JobNotFound,
+    JobTombstoned,
+    RecordRefused,
+    SchedulerUnavailable,
+    StoreUnavailable,
+)
 from dispatch.record.evidence import Found, Glance, Sighting
 from dispatch.record.names import ENDED_STATES
 from dispatch.schedulers.scheduler import KeepsEvidence, Scheduler
@@ -232,13 +241,14 @@ class Sweeper:
     ) -> None:
         if not due:
             return
-        found = self._found(swept, health)
+        found = self._found(swept, health, due)
         # A glance can't tell of an object that a job's hint doesn't name; this Find can.
         due += [one for one in quiet if _shows_another(found, one)]
         again = self._round(swept, glance, found, due)
         if again and self.time_left() > 2:
-            found = self._found(swept, health)
-            self._round(swept, glance, found, [Due(job_id, -1, None) for job_id in again])
+            due = [Due(job_id, -1, None) for job_id in again]
+            found = self._found(swept, health, due)
+            self._round(swept, glance, found, due)
 
     def _round(self, swept: Swept, glance: Glance, found: Found, due: list[Due]) -> list[str]:
         """Serve these jobs with one Find; return those that met a conflict."""
@@ -257,13 +267,13 @@ class Sweeper:
             self._settle_down(passed, glance, found)
         return conflicts
 
-    def _found(self, swept: Swept, health: ClusterHealth | None) -> Found:
+    def _found(self, swept: Swept, health: ClusterHealth | None, due: list[Due]) -> Found:
         swept.finds += 1
         found = self.scheduler.find()
         if not found.complete:
             swept.error = found.error or "the Find wasn't complete"
         swept.mass_loss = self._identity_trouble(health, found.identity) or self._mass_loss(
-            health, found, swept.known
+            health, found, swept.known, due
         )
         if swept.mass_loss is None:
             swept.found = found
@@ -334,7 +344,11 @@ class Sweeper:
         return f"another cluster answers: {identity}, not {health.identity}; nothing is concluded"
 
     def _mass_loss(
-        self, health: ClusterHealth | None, found: Found, known: list[str] | None
+        self,
+        health: ClusterHealth | None,
+        found: Found,
+        known: list[str] | None,
+        due: list[Due],
     ) -> str | None:
         """Return why a complete Find isn't believed: it loses most known live objects at once."""
         if not found.complete:
@@ -343,12 +357,23 @@ class Sweeper:
         if known is None:
             sample = islice(self.store.open_jobs(found.cluster), MASS_LOSS_SAMPLE)
             known = [ref for one in sample for ref in _live(one)]
-        lost = [ref for ref in known if ref not in shown]
-        if len(known) < MASS_LOSS_LEAST or 2 * len(lost) <= len(known):
+        live = set(known)
+        silent = [one for one in due if one.job_id not in found.by_job and not _has_fresh_hint(one)]
+        if _most_are_missing(len(live) + len(silent), len(live - shown) + len(silent)):
+            live.update(self._live_in_records(silent))
+        lost = live - shown
+        if not _most_are_missing(len(live), len(lost)) or self._accepted(found.cluster, health):
             return None
-        if self._accepted(found.cluster, health):
-            return None
-        return f"{len(lost)} of {len(known)} known live objects are missing; nothing is concluded"
+        return f"{len(lost)} of {len(live)} known live objects are missing; nothing is concluded"
+
+    def _live_in_records(self, due: list[Due]) -> Iterator[str]:
+        """Yield the live objects of jobs that a Find doesn't show and no fresh hint speaks for."""
+        for one in due[:MASS_LOSS_SAMPLE]:
+            try:
+                job = fold(self.store.read(one.job_id), self.clock())
+            except (JobNotFound, JobTombstoned, RecordRefused):
+                continue
+            yield from (ref for ref, known in job.objects.items() if not known.ended)
 
     # --- health -----------------------------------------------------------------------------
 
@@ -372,6 +397,14 @@ def _is_recorded(seen: Sighting, known: SchedulerObject) -> bool:
 
 def _live(due: Due) -> tuple[str, ...]:
     return () if due.quiet is None else due.quiet.live
+
+
+def _has_fresh_hint(due: Due) -> bool:
+    return due.quiet is not None and due.quiet.revision == due.revision
+
+
+def _most_are_missing(known: int, missing: int) -> bool:
+    return known >= MASS_LOSS_LEAST and 2 * missing > known
 
 
 def _shows_another(found: Found, due: Due) -> bool:
