@@ -58,6 +58,14 @@ test: $(STAMP) ## Run the default tests (everything except tests/real)
 	@mkdir -p $(REPORTS)
 	$(BIN)/pytest -n $(WORKERS) --junit-xml=$(REPORTS)/test.xml
 
+# What the record is and what it means: every branch of both must be taken by their own tests.
+WHOLE := shared/dispatch/core/*,shared/dispatch/record/*
+.PHONY: coverage
+coverage: $(STAMP) ## See that the tests of record and core take every branch of them
+	@mkdir -p $(REPORTS)
+	$(BIN)/pytest tests/core tests/record -n $(WORKERS) -q --cov --cov-report= --junit-xml=$(REPORTS)/coverage.xml
+	$(BIN)/coverage report --include='$(WHOLE)' --skip-covered --fail-under=100
+
 demo: $(STAMP) ## Start the embedded stack and tell the stories of three jobs
 	$(BIN)/dispatch demo
 

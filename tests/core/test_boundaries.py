@@ -240,9 +240,9 @@ def test_the_back_off_counts_from_the_end_and_is_none_without_an_end_or_a_wait()
 
 def test_what_runs_is_not_over() -> None:
     job = History().running().job()
-    assert recover.over_because(job, job.objects["o1"]) is None
+    assert recover.over_because(job.objects["o1"]) is None
     abandoned = History().running().wants("abandon", target="o1").job()
-    assert recover.over_because(abandoned, abandoned.objects["o1"]) is Cause.LOST
+    assert recover.over_because(abandoned.objects["o1"]) is Cause.LOST
 
 
 def due_since(history: History, ref: str = "o1") -> Any:

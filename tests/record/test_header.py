@@ -14,6 +14,9 @@ from dispatch.record.view import View
 from tests.record.samples import AT, DECLARATIONS, HEADERS, SPEC, WHOLE_SPEC, header
 
 
+RUNTIME = {"name": "torch", "kind": "ClusterTrainingRuntime", "jobs": ("node",)}
+
+
 def spec_refused(**changes: Any) -> tuple[str, str | None]:
     fields: dict[str, Any] = {"name": "train", "command": ("true",), **changes}
     with pytest.raises(ValidationError) as caught:
@@ -174,6 +177,20 @@ def test_what_is_written_can_not_be_changed() -> None:
 def test_a_header_is_read_as_it_was_written() -> None:
     for sample in HEADERS.values():
         assert decode_header(envelope(sample)) == sample
+
+
+@pytest.mark.parametrize(
+    ("eks", "met"),
+    [
+        ({"kind": "trainjob"}, ("trainjob_runtime", "eks.runtime")),
+        ({"runtime": RUNTIME}, ("trainjob_runtime", "eks.kind")),
+        ({"trainer": {"processes_per_node": 2}}, ("trainjob_trainer", "eks.trainer")),
+    ],
+)
+def test_a_trainjob_has_a_runtime_and_nothing_else_has_one(
+    eks: dict[str, Any], met: tuple[str, str]
+) -> None:
+    assert spec_refused(eks=eks) == met
 
 
 def test_a_submissions_adjustment_is_bounded() -> None:

@@ -122,13 +122,12 @@ def _close_attempts(job: Job, discovery: Discovery, now: datetime, by: str) -> l
     if not discovery.complete:
         return []
     steps: list[Step] = []
+    asks = job.declarations.can(Capability.LOOKUP)
     for one in job.attempts.values():
-        if one.state is not AttemptState.UNKNOWN or not rules.past_deadline(
-            discovery.taken_at, one.deadline, job.declarations
-        ):
-            continue
         name = f"{one.n}.{one.a}"
-        if job.declarations.can(Capability.LOOKUP) and name not in discovery.looked_up:
+        over = rules.past_deadline(discovery.taken_at, one.deadline, job.declarations)
+        asked = not asks or name in discovery.looked_up
+        if one.state is not AttemptState.UNKNOWN or not over or not asked:
             continue
         added: list[facts.Fact] = [
             facts.Unmatched(at=now, by=by, n=one.n, a=one.a, taken_at=discovery.taken_at)
@@ -145,7 +144,6 @@ def _escalate_foreign(job: Job, discovery: Discovery, now: datetime, by: str) ->
     """Row 3: tell a person once of each object that carries our tag but isn't ours."""
     return [
         _escalate(
-            job,
             f"foreign/{known.ref}",
             "foreign_object",
             f"{known.ref} carries this job's tag but isn't this record's",
@@ -169,9 +167,7 @@ def _escalate_doubts(job: Job, discovery: Discovery, now: datetime, by: str) -> 
     return [Append("3", "nothing is concluded from what can't be read", tuple(unique.values()))]
 
 
-def _escalate(
-    job: Job, key: str, code: str, detail: str, said: tuple[datetime, str, str]
-) -> Append:
+def _escalate(key: str, code: str, detail: str, said: tuple[datetime, str, str]) -> Append:
     now, by, row = said
     fact = facts.Escalated(at=now, by=by, key=key, code=code, detail=detail)
     return Append(row, detail, (fact,))
@@ -238,7 +234,7 @@ def _stop(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step]:
             continue
         if now >= since + timedelta(seconds=STOP_FAILING_S):
             detail = f"{known.ref} is still {known.run.state} although it is being stopped"
-            overdue.append(_escalate(job, key, "stop_failing", detail, (now, by, "6")))
+            overdue.append(_escalate(key, "stop_failing", detail, (now, by, "6")))
     return steps + overdue[:1]
 
 

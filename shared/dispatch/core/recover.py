@@ -18,7 +18,7 @@ MAX_AVOIDED = 64
 """Nodes a submission can be kept off; the oldest give way."""
 
 
-def over_because(job: Job, known: SchedulerObject) -> Cause | None:
+def over_because(known: SchedulerObject) -> Cause | None:
     """Return why a canonical object is over without success, or None if it isn't."""
     run = known.run
     if run.state is ObjectState.SUCCEEDED:
@@ -40,7 +40,7 @@ def recover(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step
     known = job.canonical
     if known is None or job.held or job.requeue is not None or job.resubmit is not None:
         return []
-    cause = over_because(job, known)
+    cause = over_because(known)
     if cause is None or rules.undisposed_foreign(job):
         return []
     if call_blocks_recovery(job, discovery.taken_at):

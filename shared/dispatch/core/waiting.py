@@ -129,7 +129,7 @@ def _end(job: Job, known: SchedulerObject, now: datetime) -> Iterator[Waiting]:
         return
     if known.n != len(job.submissions):
         return
-    cause = over_because(job, known)
+    cause = over_because(known)
     until = None if cause is None else back_off_until(job, known, cause)
     if until is not None and now < until:
         yield Waiting("back_off", f"the plan waits before it answers {cause}", until)
