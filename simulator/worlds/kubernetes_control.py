@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from dispatch.errors import CallRefused
+from dispatch.errors import CallRefused, Unsupported
 from dispatch.record.evidence import Sighting
 from dispatch.record.names import Capability, Cause, ObjectState
 from dispatch.schedulers.scheduler import Started, StartOrder, StartRefused, Tag
@@ -158,6 +158,8 @@ class KubernetesControl:
     def hold(self, ref: str) -> None:
         """Suspend: its pod goes, and held is what it is once that has gone."""
         row = self._changeable(ref)
+        if row.process and not self.declared.can(Capability.HOLD_RUNNING):
+            raise Unsupported("it runs, and nobody keeps its pod")
         if not row.suspended:
             self._suspend(row._replace(why=HOLD, by_others=False))
 

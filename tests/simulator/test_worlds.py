@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from dispatch.errors import CallRefused
 from dispatch.record.names import Capability, Cause, ObjectState
 from dispatch.schedulers.scheduler import KeepsEvidence
 from simulator.worlds import kubernetes
@@ -15,6 +14,7 @@ from simulator.worlds.rows import Event, Traits
 from simulator.worlds.slurm import SlurmWorld
 from simulator.worlds.trainjob import TrainJobWorld
 from tests.conformance.scheduler.contract import Play, SchedulerContract
+from tests.conformance.scheduler.suspending import SuspendingContract
 from tests.conformance.scheduler.world import Work, World
 from tests.simulator.scheduler_world import SimulatedWorld, declared
 
@@ -25,14 +25,14 @@ SLURM = (
     Capability.LOOKUP,
 )
 IN_PLACE = (*SLURM, Capability.REQUEUE_LIVE, Capability.REQUEUE_ENDED, Capability.HOLD_RUNNING)
-KUBERNETES = (
+UNKEPT = (
     Capability.GATED_START,
     Capability.HOLD_PENDING,
-    Capability.HOLD_RUNNING,
     Capability.REQUEUE_LIVE,
     Capability.EXIT_CODES,
     Capability.UNIQUE_NAMES,
 )
+KUBERNETES = (*UNKEPT, Capability.HOLD_RUNNING)
 
 
 class TestSlurmWorld(SchedulerContract):
@@ -49,7 +49,7 @@ class TestSlurmWorldInPlace(SchedulerContract):
         return SimulatedWorld(SlurmWorld, traits)
 
 
-class TestKubernetesWorld(SchedulerContract):
+class TestKubernetesWorld(SuspendingContract):
     """With our finalizer, which keeps pods until their end is recorded."""
 
     @pytest.fixture
@@ -59,35 +59,13 @@ class TestKubernetesWorld(SchedulerContract):
         )
         return SimulatedWorld(KubernetesWorld, traits)
 
-    def test_somebody_elses_hold_is_seen(self, play: Play) -> None:
-        """F25: what waits at the gate is suspended already, so only what was released shows it."""
-        target = play.run()
-        play.world.hold(target.ref)
-        seen = play.wait_until(target, lambda s: s.held, "held outside")
-        assert seen.holder == "outside"
-        assert seen.state is ObjectState.PENDING
-        assert seen.cause is Cause.HELD_OUTSIDE
-
-    def test_release_never_runs_what_somebody_else_holds_without_saying_so(
-        self, play: Play
-    ) -> None:
-        """F25, of what was released before, for the same reason."""
-        target = play.run()
-        play.world.hold(target.ref)
-        play.wait_until(target, lambda s: s.holder is not None, "held outside")
-        with pytest.raises(CallRefused):
-            play.scheduler.release(target)
-        play.settle_calls()
-        seen = play.see(target)
-        assert (seen.state, seen.held) == (ObjectState.PENDING, True)
-
 
 class TestKubernetesWorldWithoutFinalizer(TestKubernetesWorld):
     """What ends a pod from outside takes along why it ended; nothing shows it any more."""
 
     @pytest.fixture
     def world(self) -> World:
-        traits = Traits(declared("eks", *KUBERNETES), save_lag_s=5.0, queue_s=3.0)
+        traits = Traits(declared("eks", *UNKEPT), save_lag_s=5.0, queue_s=3.0)
         return SimulatedWorld(KubernetesWorld, traits)
 
     def test_preemption_is_seen_as_that(self, play: Play) -> None:

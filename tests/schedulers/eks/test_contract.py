@@ -4,41 +4,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from dispatch.errors import CallRefused
-from dispatch.record.names import Cause, ObjectState
-from tests.conformance.scheduler.contract import Play, SchedulerContract
+from tests.conformance.scheduler.contract import SchedulerContract
+from tests.conformance.scheduler.suspending import SuspendingContract
 from tests.fakes.kube.tls import Authority
 from tests.schedulers.eks.world import EksWorld, KueueWorld
 
 
-class TestEksScheduler(SchedulerContract):
+class TestEksScheduler(SuspendingContract):
     @pytest.fixture
     def world(self, authority: Authority) -> Iterator[EksWorld]:
         world = EksWorld(authority)
         yield world
         world.close()
-
-    def test_somebody_elses_hold_is_seen(self, play: Play) -> None:
-        """F25: what waits at the gate is suspended already, so only what was released shows it."""
-        target = play.run()
-        play.world.hold(target.ref)
-        seen = play.wait_until(target, lambda s: s.held, "held outside")
-        assert seen.holder == "outside"
-        assert seen.state is ObjectState.PENDING
-        assert seen.cause is Cause.HELD_OUTSIDE
-
-    def test_release_never_runs_what_somebody_else_holds_without_saying_so(
-        self, play: Play
-    ) -> None:
-        """F25, of what was released before, for the same reason."""
-        target = play.run()
-        play.world.hold(target.ref)
-        play.wait_until(target, lambda s: s.holder is not None, "held outside")
-        with pytest.raises(CallRefused):
-            play.scheduler.release(target)
-        play.settle_calls()
-        seen = play.see(target)
-        assert (seen.state, seen.held) == (ObjectState.PENDING, True)
 
 
 class TestEksSchedulerWithKueue(SchedulerContract):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dispatch.errors import CallRefused, CallUnknown
+from dispatch.errors import CallRefused, CallUnknown, Unsupported
 from dispatch.record.names import Capability, Cause, ObjectState
 from dispatch.schedulers.eks.marks import EARLIER, EVIDENCE, KEPT_END, OBJECT, RECORDED
 from dispatch.schedulers.scheduler import Started, StartRefused, Target
@@ -657,6 +657,14 @@ def test_without_a_finalizer_a_lost_pod_may_live_on_as_on_a_lost_node(opened: Op
     assert (seen.state, seen.cause) == (ObjectState.FAILED, Cause.LOST)
     assert seen.lost_at is not None
     assert live(world) == 1
+
+
+def test_without_a_finalizer_what_runs_isnt_held(opened: Open) -> None:
+    world = opened(evidence="none")
+    play, target = run(world)
+    with pytest.raises(Unsupported, match="keeps no pods"):
+        world.scheduler.hold(target)
+    assert play.see(target).state is ObjectState.RUNNING
 
 
 @pytest.mark.parametrize("release", ["2.0", "2.1", "2.2"])

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
-from dispatch.errors import CallRefused, CallUnknown, HitOther
-from dispatch.record.names import Cause, ObjectState
+from dispatch.errors import CallRefused, CallUnknown, HitOther, Unsupported
+from dispatch.record.names import Capability, Cause, ObjectState
 from dispatch.schedulers.eks import changes
 from dispatch.schedulers.eks.changes import Change
 from dispatch.schedulers.eks.client import KubeClient, NoAnswer, NoEvidence, NotSent, core
@@ -44,6 +44,7 @@ CONFLICTS = 8
 DISOBEYED_S = 60
 """How long, over the grace of its pods, a TrainJob may take to follow its suspension."""
 POLL_S = 0.25
+_EXECUTING = (ObjectState.RUNNING, ObjectState.ENDING)
 _CREATE = {"fieldManager": "dispatch", "fieldValidation": "Strict"}
 
 
@@ -254,8 +255,16 @@ class Acts:
     # --- hold, release, requeue ---
 
     def hold(self, target: Target) -> None:
-        """Suspend; held is what a Find sees once no pod of it is left alive."""
+        """Suspend; held is what a Find sees once no pod of it is left alive.
+
+        Raises:
+            Unsupported: It runs, and nobody keeps its pods.
+        """
         identity = _identity(target)
+        kept = self._settings.declarations().can(Capability.HOLD_RUNNING)
+        if not kept and self._reading(target, identity).state in _EXECUTING:
+            said = f"hold: {target.ref} runs, and cluster {self._settings.name} keeps no pods"
+            raise Unsupported(said, job=target.tag.job)
         before = self._before(target, identity)
         self._changed(target, identity, changes.hold(target.tag, part_done=before.part_done))
 
