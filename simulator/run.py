@@ -301,8 +301,16 @@ class Run:
         """
         if self.scenario.sweeping:
             self.stage.counts[Event.RESTORE.value] += 1
+            began = self.stage.now
             world.restore(lost_s, self.chance.span(1, 20))
-            self.stage.after(self.chance.span(20, 120), self.person.accept_a_loss)
+            self.stage.after(self.chance.span(20, 120), lambda: self._believed(began))
+
+    def _believed(self, restored: float) -> None:
+        """Let a person accept the restored cluster: what it raised is looked at only from then."""
+        self.person.accept_a_loss()
+        for ref, raised in self.world.raised_at.items():
+            if raised >= restored:
+                self.world.raised_at[ref] = self.stage.now
 
     def _foreign(self) -> None:
         job_id = self.chance.pick(self.jobs)
