@@ -16,7 +16,7 @@ from dispatch.core.waiting import waits
 from dispatch.errors import InvalidRecord, RecordRefused
 from dispatch.record import fact as facts
 from dispatch.record.evidence import Doubt
-from dispatch.record.names import Action, Capability
+from dispatch.record.names import Action, Capability, ObjectState
 from dispatch.record.view import Envelope
 from tests.core.histories import (
     CALL_BOUND_S,
@@ -62,6 +62,22 @@ def test_a_sighting_that_says_gone_is_news() -> None:
     history = History().running().later(30)
     (step, *_) = history.next(history.sight("o1", "gone")).steps
     assert (step.row, isinstance(step, Append)) == ("1", True)
+
+
+def test_a_look_begun_when_the_newest_was_may_tell_of_absence() -> None:
+    (step, *_) = History().running().later(30).next(taken=10).steps
+    assert isinstance(step, Append)
+    (fact,) = step.facts
+    assert isinstance(fact, facts.Observed)
+    assert [one.state for one in fact.objects] == [ObjectState.GONE]
+
+
+def test_a_sighting_is_recorded_with_the_tag_that_its_object_has() -> None:
+    history = History().running().later(30)
+    (step, *_) = history.next(history.sight("o1", "failed", n=3, a=2)).steps
+    assert isinstance(step, Append)
+    (fact,) = [one for one in step.facts if isinstance(one, facts.Observed)]
+    assert [(one.n, one.a) for one in fact.objects] == [(1, 1)]
 
 
 def test_that_accounting_may_learn_later_is_noted_with_its_reason_and_waited_for() -> None:
@@ -151,9 +167,16 @@ def test_the_second_that_wont_end_is_told_of_though_the_first_was() -> None:
     assert fact.key == "stop_failing/o2"
 
 
-def test_what_runs_held_is_not_requeued() -> None:
-    history = in_place().running().later(5).shows("o1", "running", held=True).wants("requeue")
+def test_what_runs_held_by_others_is_not_requeued() -> None:
+    history = in_place().running().later(5)
+    history.shows("o1", "running", held=True, holder="admin").wants("requeue")
     assert "10" not in rows(quiet(history))
+
+
+def test_what_runs_held_by_us_is_neither_requeued_nor_released_while_a_requeue_is_wanted() -> None:
+    history = in_place().running().hold_call(deadline=20)
+    history.at(26).shows("o1", "running", held=True).wants("requeue")
+    assert rows(quiet(history)) == []
 
 
 def test_a_gate_stays_closed_while_a_resubmit_is_wanted() -> None:

@@ -311,3 +311,20 @@ def test_it_waits_after_a_refused_start_until_the_next() -> None:
     retired_ends = History().authorized().attempt().shows("o1").shows("o2").canonical("o1")
     retired_ends.retired("o2").later(5).shows("o2", "failed", cause="stopped")
     assert waits(retired_ends, "back_off") == []
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome", "cause"),
+    [
+        ({"state": "succeeded", "exit_code": 0}, "succeeded", None),
+        ({"state": "failed", "cause": "app_error", "exit_code": 3}, "failed", "app_error"),
+    ],
+)
+def test_after_an_end_that_a_crash_undid_the_status_tells_of_the_run_that_made_the_outcome(
+    end: dict[str, Any], outcome: str, cause: str | None
+) -> None:
+    history = History().ended(**end).outcome(outcome, cause)
+    undone = history.later(5).shows("o1", "running")
+    for again in (undone, undone.later(5).shows("o1", "failed", cause="stopped", signal=15)):
+        status = again.recorded_status()
+        assert (status.exit_code, status.signal) == (end["exit_code"], None)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from dispatch.core.fold import extend
 from dispatch.core.job import Job
 from dispatch.core.news import record
-from dispatch.core.parts import AttemptState, Escalation, SchedulerObject
+from dispatch.core.parts import AttemptState, Escalation, Run, SchedulerObject
 from dispatch.core.settled import unsettled_because
 from dispatch.core.steps import Append, Waiting
 from dispatch.core.stopping import stop_because
@@ -59,8 +59,8 @@ class Status:
         desired: What a person wants.
         outcome: How it ended, for good.
         cause: Why it failed, or waits, or why its last run ended.
-        exit_code: Of the latest run, where known.
-        signal: Of the latest run, where known.
+        exit_code: Of the run that made the outcome, else of the latest, where known.
+        signal: As the exit code.
         submission: The latest submission, 0 before the first.
         attempt: Its latest attempt.
         run: The ordinal of the canonical object's latest run, 0 before there is one.
@@ -129,6 +129,7 @@ def project(
     canonical = job.canonical
     latest = job.latest
     run = canonical.run if canonical is not None else None
+    told = _told(job, canonical)
     n = 0 if latest is None else latest.n
     evidence = discovery.taken_at if discovery is not None else (job.evidence_at or now)
     return Status(
@@ -140,8 +141,8 @@ def project(
         desired=job.desired,
         outcome=job.ending.state if job.ending else None,
         cause=_cause(job, canonical),
-        exit_code=run.exit_code if run else None,
-        signal=run.signal if run else None,
+        exit_code=told.exit_code if told else None,
+        signal=told.signal if told else None,
         submission=n,
         attempt=0 if latest is None else latest.last_a,
         run=run.r if run else 0,
@@ -191,6 +192,22 @@ def _with_news(job: Job, discovery: Discovery, now: datetime) -> Job:
             job = extend(job, step.facts)
             job.revision = revision
     return job
+
+
+def _told(job: Job, canonical: SchedulerObject | None) -> Run | None:
+    """Return the run whose exit is told: the one that made the outcome, or the latest.
+
+    A crash of the scheduler may undo an end after it made the outcome, which stands.
+    """
+    if canonical is None:
+        return None
+    ending = job.ending
+    if ending is None or ending.state is Outcome.CANCELLED:
+        return canonical.run
+    state = ObjectState.SUCCEEDED if ending.state is Outcome.SUCCEEDED else ObjectState.FAILED
+    runs = (*job.past.get(canonical.ref, ()), canonical.run)
+    made = (run for run in reversed(runs) if run.state is state and run.cause is ending.cause)
+    return next(made, canonical.run)
 
 
 def _cause(job: Job, canonical: SchedulerObject | None) -> Cause | None:
