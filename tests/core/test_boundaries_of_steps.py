@@ -16,7 +16,7 @@ from dispatch.core.waiting import waits
 from dispatch.errors import InvalidRecord, RecordRefused
 from dispatch.record import fact as facts
 from dispatch.record.evidence import Doubt
-from dispatch.record.names import Action, Capability, ObjectState
+from dispatch.record.names import Action, Capability, Cause, ObjectState
 from dispatch.record.view import Envelope
 from tests.core.histories import (
     CALL_BOUND_S,
@@ -207,10 +207,22 @@ def test_a_gate_that_closed_again_is_a_hazard_though_an_earlier_run_was_to_be_he
 
 
 def test_a_look_at_one_object_judges_no_call_on_another() -> None:
-    history = in_place().running().requeue_call("o1", deadline=60).at(70)
-    history.shows("o2", "running", a=1)
-    (call,) = history.job().calls
-    assert call.state is CallState.OPEN
+    """The first call landed; at its deadline only the second submission's object is seen."""
+    history = in_place().ended().at(50).requeue_call("o1", "ctl:a")
+    history.at(60).shows("o1", "running", restarts=1).at(70).shows("o1", "failed", restarts=1)
+    history.at(100).authorized(2, "ctl:b").attempt(2).replied(2, ref="p1").canonical("p1", 2)
+    history.released("p1").at(110).shows("p1", "running", n=2).requeue_call("p1", "ctl:c")
+    history.at(180).shows("p1", "running", n=2)
+    first, second = history.job().calls
+    assert (first.ref, first.state, first.final) == ("o1", CallState.LANDED, False)
+    assert (second.ref, second.state) == ("p1", CallState.OPEN)
+
+
+def test_our_hold_stays_ours_while_a_hold_call_on_it_may_land() -> None:
+    history = History(capabilities=FULL).running().hold_call().at(40).shows("o1", "running")
+    assert history.job().objects["o1"].ours_held is True
+    without = History(capabilities=FULL).running().at(40).shows("o1", "running")
+    assert without.job().objects["o1"].ours_held is False
 
 
 def test_a_requeue_that_never_landed_is_answered_from_the_look_that_showed_it() -> None:
@@ -374,3 +386,29 @@ def test_whether_an_attempt_counts_is_kept_with_it() -> None:
 def test_what_doesnt_count_is_counted_for_its_own_submission() -> None:
     job = second_submission().attempt(2).not_sent(2).job()
     assert [(one.n, one.uncounted) for one in job.submissions] == [(1, 0), (2, 1)]
+
+
+def test_a_submission_keeps_its_reason_and_its_cause_and_each_counts() -> None:
+    job = second_submission().job()
+    assert (job.submissions[1].trigger, job.submissions[1].cause) == ("rec:1.1", Cause.APP_ERROR)
+    history = second_submission().attempt(2).replied(2, ref="p1").canonical("p1", 2)
+    history.released("p1").later(5).shows("p1", "failed", n=2).later(30)
+    twice = history.authorized(3, "rec:2.1", cause="app_error").job()
+    assert twice.spent == {Cause.APP_ERROR: 2}
+
+
+def test_a_run_that_nobody_saw_begin_was_seen_open_when_it_was_seen() -> None:
+    history = History().started().at(7).shows("o1", "running", restarts=1)
+    assert history.job().objects["o1"].opened_at == t(7)
+
+
+def test_what_a_live_run_showed_once_is_kept() -> None:
+    history = History().started().at(7).shows("o1", "ending", exit_code=3, signal=9)
+    run = history.at(8).shows("o1", "ending").job().objects["o1"].run
+    assert (run.exit_code, run.signal) == (3, 9)
+
+
+def test_what_vanished_waits_no_more_and_says_who_told() -> None:
+    history = History().started().released().at(7).shows("o1", "pending", cause="no_capacity")
+    run = history.at(30).shows("o1", "gone", source="absence").job().objects["o1"].run
+    assert (run.waiting_since, run.source) == (None, "absence")

@@ -95,6 +95,11 @@ WORDS: list[tuple[str, Callable[[], History], list[str]]] = [
         ["17: 3 attempts failed; the last: no such queue"],
     ),
     ("refused without", lambda: refused_thrice(None), ["17: 3 attempts failed"]),
+    (
+        "refused once",
+        lambda: History(start_retries=0).authorized().attempt().refused().later(30),
+        ["17: 1 attempt failed"],
+    ),
     ("name taken", its_name_is_taken, ["17: the name's holder was abandoned"]),
     (
         "to be resubmitted",

@@ -13,7 +13,6 @@ from dispatch.record.names import Action, Capability, Cause
 from dispatch.record.view import View
 from tests.record.samples import AT, DECLARATIONS, HEADERS, SPEC, WHOLE_SPEC, header
 
-
 RUNTIME = {"name": "torch", "kind": "ClusterTrainingRuntime", "jobs": ("node",)}
 
 

@@ -70,7 +70,8 @@ def start(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step]:
         return []
     allowed = 1 + job.header.start_retries + latest.uncounted
     if latest.last_a >= allowed:
-        return _ask(job, (now, by), Cause.START_FAILED, f"{latest.last_a} attempts failed")
+        failed = "1 attempt" if latest.last_a == 1 else f"{latest.last_a} attempts"
+        return _ask(job, (now, by), Cause.START_FAILED, f"{failed} failed")
     if name_wont_come_free(job):
         return _ask(job, (now, by), Cause.NAME_TAKEN, "the name's holder was abandoned")
     if name_is_held(job):
