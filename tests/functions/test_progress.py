@@ -119,6 +119,8 @@ def test_a_plan_that_asks_for_progress_where_nobody_can_tell_is_warned_of() -> N
     silent = declared.model_copy(update={"capabilities": ()})
     world.cluster().declare = lambda: silent  # type: ignore[method-assign]
     assert lint(world, plan=ASKS) == [("warning", "plan.progress_limit_s", "plan")]
+    beats = {"name": "a", "script": '#!/bin/sh\ntrain --each-epoch "sh -c \\"$DISPATCH_BEAT\\""\n'}
+    assert lint(world, plan=ASKS, spec=beats) == []
     world.cluster().declare = lambda: declared  # type: ignore[method-assign]
     assert lint(World(), plan=ASKS) == []
 

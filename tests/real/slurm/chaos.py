@@ -20,46 +20,26 @@ from uuid import uuid4
 from dispatch.core.fold import fold
 from dispatch.core.job import Job
 from dispatch.operator import Operator, Submit
-from dispatch.record.header import Plan, Rule, Spec
-from dispatch.record.names import Action, Cause, IntentKind
-from dispatch.schedulers.slurm.settings import Bounds
+from dispatch.record.header import Spec
+from dispatch.record.names import IntentKind
 from dispatch.store.sqlite import SqliteRecords
 from dispatch.supervisor.health import MASS_LOSS, accept_loss
 from tests.real.slurm.mortal import Told, supervise
 from tests.real.slurm.proxy import Trouble, is_call, none
 from tests.real.slurm.real import RealSlurm, until
-from tests.real.slurm.truth import SCRIPT
+from tests.real.slurm.terms import BOUNDS, CUT_OFF_S, FORGIVING, KINDS, PATIENT
+from tests.real.slurm.truth import SCRIPT, Kill
 from tests.real.slurm.world import SlurmWorld
-
-MIN_JOB_AGE_S = 5
-CUT_OFF_S = 45.0
-"""How long a node is cut off: Slurm gives it up after 27 to 30 s."""
-
-BOUNDS = Bounds(
-    request_timeout_s=25,
-    landing_bound_s=4,
-    call_bound_s=30,
-    retention_s=MIN_JOB_AGE_S,
-    save_window_s=12,
-    node_loss_window_s=40,
-    clock_skew_s=1,
-    lookup_lag_s=10,
-)
-PATIENT = Plan(
-    default=Rule(action=Action.RESUBMIT, limit=100),
-    causes={Cause.APP_ERROR: Rule(action=Action.FAIL)},
-    start_backoff_s=1,
-)
-FORGIVING = Plan(default=Rule(action=Action.RESUBMIT, limit=100), start_backoff_s=1)
-KINDS = ("good", "good", "good", "good", "flaky", "bad", "stubborn")
-"""What jobs do: they succeed; fail once; always fail; or run until they are cancelled."""
 
 
 class Chaos:
     """One world, its jobs, two supervisors that die, and what happens to them."""
 
-    def __init__(self, real: RealSlurm, seed: int, jobs: int, folder: Path) -> None:
+    def __init__(
+        self, real: RealSlurm, seed: int, jobs: int, folder: Path, *, closed: bool = False
+    ) -> None:
         self.real = real
+        self.closed = closed
         self.seed = seed
         self.jobs = jobs
         self.chance = Random(seed)
@@ -76,6 +56,7 @@ class Chaos:
         self.operator = Operator(self.store, self.clock, lambda tries: time.sleep(0.05 * tries))
         self.kinds: dict[str, str] = {}
         self.happened: Counter[str] = Counter()
+        self.kills: list[Kill] = []
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._order = itertools.count()
         self._held: list[str] = []
@@ -316,9 +297,14 @@ class Chaos:
     def _kill_slurmctld(self) -> None:
         self._did("slurmctld was killed")
         self.real.kill("slurmctld")
+        at = time.time()
         self.pass_s(self.chance.choice((0, 0, 0.5, 3)))
+        if self.closed:
+            self.real.start_controller_closed()
+            return
         self.real.start("slurmctld")
         until(self.real.controller_answers, "slurmctld answers again")
+        self.kills.append(Kill(at, time.time(), BOUNDS.save_window_s))
 
     def _freeze_slurmctld(self) -> None:
         self._did("slurmctld was frozen")

@@ -123,6 +123,31 @@ class RealSlurm:
         self.start("slurmctld")
         until(self.controller_answers, "slurmctld answers again")
 
+    def start_controller_closed(self) -> None:
+        """Start slurmctld as a careful site does: nothing is scheduled before the nodes are back.
+
+        What a node runs and slurmctld forgot is ended when that node registers.
+        """
+        path = self.base / "slurm.conf"
+        opened = path.read_text()
+        path.write_text(
+            re.sub(r"(?m)^(PartitionName=(?:main|urgent) .*)State=UP", r"\1State=DOWN", opened)
+        )
+        try:
+            self.start("slurmctld")
+            until(self.controller_answers, "slurmctld answers again")
+        finally:
+            path.write_text(opened)
+        until(lambda: not self._unregistered(), "the nodes that live have registered")
+        for partition in ("main", "urgent"):
+            self.run("scontrol", "update", f"partitionname={partition}", "state=up")
+
+    def _unregistered(self) -> set[str]:
+        shown = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%N %T", check=False)
+        states = dict(line.split() for line in shown.splitlines())
+        silent = {node for node, state in states.items() if state.endswith("*")}
+        return {node for node in silent if self.daemon(node)} if states else {"all"}
+
     def configure(self, name: str, value: str) -> None:
         """Change a line of slurm.conf and have the daemons read it."""
         path = self.base / "slurm.conf"

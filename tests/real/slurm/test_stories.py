@@ -212,6 +212,25 @@ def test_a_user_who_rewrites_the_comment_and_the_name_hides_nothing(story: Story
     assert story.end(target).cause is Cause.STOPPED
 
 
+def test_a_job_says_beside_its_tag_that_it_goes_on(story: Story) -> None:
+    script = '#!/bin/sh\nwhile sh -c "$DISPATCH_BEAT"; do sleep 1; done\nexit 9\n'
+    conf = {"SLURM_CONF": f"{story.real.base}/slurm.conf"}
+    target = story.run(Spec(name="beats", script=script, env=conf, output="/dev/null"))
+    first: list[datetime] = []
+
+    def told() -> bool:
+        said = story.scheduler.written_at(target)
+        first.extend([said] if said is not None and not first else [])
+        return said is not None and said > first[0]
+
+    until(told, "it says so again and again")
+    seen = story.see(target)
+    assert seen is not None
+    assert (seen.ref, seen.state) == (target.ref, ObjectState.RUNNING)
+    story.scheduler.stop(target)
+    assert story.end(target).cause is Cause.STOPPED
+
+
 def test_slurm_starts_nothing_of_ours_again_by_itself(story: Story) -> None:
     target = story.run(story.world.spec(Work.LAST))
     job_id = id_of(target.ref)

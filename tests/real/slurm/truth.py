@@ -15,9 +15,11 @@ from dispatch.record.names import Cause, IntentKind, ObjectState, Outcome
 from dispatch.schedulers.slurm.tags import identified
 
 _RELEASED = re.compile(r"^\[(\S+)\] sched: _release_job_rec: release hold on JobId=(\d+) ")
-
+_ALLOCATED = re.compile(
+    r"^\[(\S+)\] sched(?:/backfill: _start_job: Started|: Allocate) JobId=(\d+) "
+)
 _NOT_LAUNCHED = re.compile(
-    r"^\[\S+\] Killing non-startable batch JobId=(\d+): Job credential revoked"
+    r"^\[(\S+)\] Killing non-startable batch JobId=(\d+): Job credential revoked"
 )
 
 BEAT_S = 0.25
@@ -105,11 +107,10 @@ class Verdict:
         objects: Objects that were recorded.
         runs: Runs that wrote something to disk.
         twice: Pairs of runs of one job that lived at the same time.
-        by_slurm: Such pairs that are runs of one object which nobody released in between: a
-            slurmctld that was killed had forgotten that it started it, and started it again.
+        by_slurm: Such pairs that Slurm made by itself, each with the kill that made it do so.
         lost: Jobs that are not settled, or left something running.
         disagree: Outcomes that the truth doesn't bear out.
-        made_up: Such outcomes where Slurm told an exit of a job that it never launched.
+        not_launched: Objects that their node refused to launch, whatever Slurm called them.
         outcomes: How many of each.
         causes: Why runs ended, as recorded.
         escalations: What people were told, by code.
@@ -123,36 +124,85 @@ class Verdict:
     by_slurm: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     disagree: list[str] = field(default_factory=list)
-    made_up: list[str] = field(default_factory=list)
+    not_launched: list[str] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
     escalations: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(slots=True)
-class Logged:
-    """What slurmctld wrote into its own log.
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One kill of slurmctld, as chaos did it; seconds since the epoch.
 
     Attributes:
-        released: When each id was released.
-        not_launched: The ids that it calls FAILED with exit code 1 because a node took them for one
-            that it had ended already, and launched nothing.
+        at: When it was dead.
+        answered_at: When the next one answered.
+        forgets_s: How much of its newest state it may have had in memory alone, as declared; it
+            also covers the seconds in which nodes register again.
+    """
+
+    at: float
+    answered_at: float
+    forgets_s: float
+
+
+@dataclass(slots=True)
+class Logged:
+    """What slurmctld wrote into its own log, by id.
+
+    Attributes:
+        released: When each was released.
+        allocated: When each was started.
+        not_launched: When it was told of each that a node took it for one that it had ended
+            already, and launched nothing.
     """
 
     released: dict[int, list[float]] = field(default_factory=dict)
-    not_launched: set[int] = field(default_factory=set)
+    allocated: dict[int, list[float]] = field(default_factory=dict)
+    not_launched: dict[int, list[float]] = field(default_factory=dict)
 
 
 def logged(log: Iterable[str]) -> Logged:
     """Return what slurmctld's log tells."""
     found = Logged()
+    of = {
+        _RELEASED: found.released,
+        _ALLOCATED: found.allocated,
+        _NOT_LAUNCHED: found.not_launched,
+    }
     for line in log:
-        if (seen := _RELEASED.match(line)) is not None:
-            at = datetime.fromisoformat(seen[1]).replace(tzinfo=UTC).timestamp()
-            found.released.setdefault(int(seen[2]), []).append(at)
-        elif (seen := _NOT_LAUNCHED.match(line)) is not None:
-            found.not_launched.add(int(seen[1]))
+        for pattern, times in of.items():
+            if (seen := pattern.match(line)) is not None:
+                at = datetime.fromisoformat(seen[1]).replace(tzinfo=UTC).timestamp()
+                times.setdefault(int(seen[2]), []).append(at)
     return found
+
+
+def excuse(first: Ran, second: Ran, slurm: Logged, kills: Iterable[Kill]) -> Kill | None:
+    """Return the kill for which Slurm by itself ran one object twice at once, if it did.
+
+    It must have forgotten a start that it had made, within what a kill may make it forget; nobody
+    may have asked it for the second; and the first must be over once the nodes have registered.
+    """
+    if (first.slurm_id, first.epoch) != (second.slurm_id, second.epoch):
+        return None
+    started = slurm.allocated.get(second.slurm_id, [])
+    one = max((at for at in started if at <= first.begin), default=None)
+    other = max((at for at in started if at <= second.begin), default=None)
+    if one is None or other is None or one == other:
+        return None
+    if any(one < at < second.begin for at in slurm.released.get(second.slurm_id, ())):
+        return None
+    return next(
+        (
+            kill
+            for kill in kills
+            if one <= kill.at <= other
+            and kill.at - one <= kill.forgets_s
+            and first.last <= kill.answered_at + kill.forgets_s
+        ),
+        None,
+    )
 
 
 def judge(
@@ -160,24 +210,28 @@ def judge(
     runs: Sequence[Ran],
     kinds: Mapping[str, str],
     slurm: Logged,
+    kills: Sequence[Kill],
 ) -> Verdict:
     """Return what the records say, held against what the runs wrote."""
     verdict = Verdict(len(jobs), runs=len(runs))
     for first, second in at_once(runs):
-        between = [
-            at for at in slurm.released.get(second.slurm_id, ()) if first.begin < at < second.begin
-        ]
-        by_slurm = first.slurm_id == second.slurm_id and not between
-        (verdict.by_slurm if by_slurm else verdict.twice).append(
-            f"{first.job}: {first.slurm_id} (epoch {first.epoch}) lived until {first.last:.3f}, "
-            f"{second.slurm_id} (epoch {second.epoch}) began at {second.begin:.3f}"
+        kill = excuse(first, second, slurm, kills)
+        told = (
+            f"{first.job}: {first.slurm_id} (epoch {first.epoch}) began at {first.begin:.3f} and "
+            f"lived until {first.last:.3f}, {second.slurm_id} (epoch {second.epoch}) began at "
+            f"{second.begin:.3f}"
         )
+        if kill is None:
+            verdict.twice.append(told)
+        else:
+            verdict.by_slurm.append(f"{told}; slurmctld was killed at {kill.at:.3f}")
     of_job: dict[str, list[Ran]] = {}
     for ran in runs:
         of_job.setdefault(ran.job, []).append(ran)
     for job in jobs:
         verdict.attempts += len(job.attempts)
         verdict.objects += len(job.objects)
+        verdict.not_launched += _not_launched(job, slurm)
         for known in job.objects.values():
             ends = [*job.past.get(known.ref, ()), known.run]
             verdict.causes.update(str(run.cause or run.state) for run in ends if run.ended)
@@ -188,19 +242,20 @@ def judge(
             verdict.outcomes[job.ending.state.value] += 1
             wrong = _wrong(job, of_job.get(job.job_id, []), kinds[job.job_id])
             if wrong is not None:
-                made_up = _made_up(job, slurm)
-                told = verdict.made_up if made_up else verdict.disagree
-                told.append(f"{job.job_id} ({kinds[job.job_id]}): {wrong}")
+                verdict.disagree.append(f"{job.job_id} ({kinds[job.job_id]}): {wrong}")
     return verdict
 
 
-def _made_up(job: Job, slurm: Logged) -> bool:
-    """Return whether Slurm told an exit of the canonical object's although it launched nothing."""
-    canonical = job.canonical
-    assert canonical is not None
-    identity = identified(canonical.ref)
-    assert identity is not None
-    return identity.job_id in slurm.not_launched and canonical.run.exit_code == 1
+def _not_launched(job: Job, slurm: Logged) -> Iterator[str]:
+    """Yield the objects of a job that their nodes refused to launch."""
+    for ref, known in job.objects.items():
+        identity = identified(ref)
+        assert identity is not None
+        # The id was another object's before, and may be another's again.
+        since, until = identity.at_ms / 1000, known.run.ended_seen_at
+        for at in slurm.not_launched.get(identity.job_id, ()):
+            if at >= since and (until is None or at <= until.timestamp()):
+                yield f"{ref}: {known.run.cause or known.run.state}"
 
 
 def _wrong(job: Job, runs: Sequence[Ran], kind: str) -> str | None:
@@ -242,18 +297,26 @@ def table(verdict: Verdict, happened: Mapping[str, int], title: str) -> str:
         ("objects", str(verdict.objects)),
         ("runs that wrote to disk", str(verdict.runs)),
         ("run twice at once", str(len(verdict.twice))),
-        ("  by Slurm alone, which forgot a start", str(len(verdict.by_slurm))),
+        ("  not counted: a killed slurmctld forgot a start", str(len(verdict.by_slurm))),
         ("lost", str(len(verdict.lost))),
         ("outcomes", _counted(verdict.outcomes)),
         ("outcomes that disagree with the truth", str(len(verdict.disagree))),
-        ("  by an exit of what Slurm never launched", str(len(verdict.made_up))),
         ("ends of runs, as recorded", _counted(verdict.causes)),
+        ("a node refused to launch, told as exit 1", _ends_of(verdict.not_launched)),
         ("people were told", _counted(verdict.escalations) or "nothing"),
     ]
     rows += [("what happened", "")]
     rows += [(f"  {what}", str(times)) for what, times in sorted(happened.items())]
     width = max(len(name) for name, _ in rows)
-    return "\n".join([title, *(f"{name:{width}}  {value}".rstrip() for name, value in rows)])
+    lines = [title, *(f"{name:{width}}  {value}".rstrip() for name, value in rows)]
+    if verdict.by_slurm:
+        lines += ["not counted, each with its excuse", *(f"  {one}" for one in verdict.by_slurm)]
+    return "\n".join(lines)
+
+
+def _ends_of(told: Sequence[str]) -> str:
+    counted = Counter(one.partition(": ")[2] for one in told)
+    return _counted(counted) if counted else "0"
 
 
 def _counted(counter: Counter[str]) -> str:

@@ -239,6 +239,14 @@ def test_output_that_is_no_text_is_shown_all_the_same(local: Local) -> None:
     assert (piece.text, piece.next_offset, piece.ended) == ("a\ufffdb\ufffd", 4, True)
 
 
+@pytest.mark.parametrize("offset", [3, 2**44, 2**53])
+def test_past_its_end_output_is_empty_however_far(local: Local, offset: int) -> None:
+    target = local.shell("printf ab")
+    local.wait_for_end(target)
+    piece = local.scheduler.output(target, offset=offset, limit=100)
+    assert (piece.text, piece.next_offset, piece.ended) == ("", offset, True)
+
+
 def test_output_of_every_run_of_an_object_is_kept(local: Local) -> None:
     target = local.shell('echo "epoch $DISPATCH_EPOCH"', n=2)
     local.wait_for_end(target)

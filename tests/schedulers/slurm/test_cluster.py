@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +19,7 @@ from dispatch.errors import (
 )
 from dispatch.record.evidence import Sighting
 from dispatch.record.names import Capability, Cause, ObjectState
-from dispatch.schedulers.scheduler import Scheduler, Started, StartRefused, Target
+from dispatch.schedulers.scheduler import Scheduler, Started, StartRefused, Target, TellsProgress
 from dispatch.schedulers.slurm.cluster import SlurmScheduler
 from dispatch.schedulers.slurm.tags import identified, marked
 from tests.schedulers.slurm.conftest import JOB, World, order, sent, settings, tag
@@ -900,6 +902,44 @@ def test_check_never_raises_where_nothing_answers(world: World) -> None:
     world.fake.faults.append(Fault("GET", "", times=100))
     lines = world.scheduler().check()
     assert [line.ok for line in lines] == [False]
+
+
+# --- signs of life -----------------------------------------------------------------------------
+
+
+def test_a_job_says_beside_its_tag_that_it_goes_on_and_stays_what_it_is(world: World) -> None:
+    scheduler = world.scheduler()
+    target = world.started(scheduler)
+    job = world.fake.jobs[id_of(target)]
+    world.fake.runs_on(id_of(target))
+    assert isinstance(scheduler, TellsProgress)
+    assert scheduler.written_at(target) is None
+    (sent_env,) = [one.body["job"]["environment"] for one in world.fake.calls("POST")]
+    (command,) = [one.partition("=")[2] for one in sent_env if one.startswith("DISPATCH_BEAT=")]
+    said = subprocess.run(
+        ["sh", "-c", f"scontrol() {{ printf '%s' \"$3\"; }}; {command}"],
+        env={"SLURM_JOB_ID": str(id_of(target)), "PATH": "/bin:/usr/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    job["extra"] = said.removeprefix("extra=")
+    beaten = scheduler.written_at(target)
+    assert beaten is not None
+    assert abs(beaten.timestamp() - time.time()) < 60
+    assert [one.ref for one in seen(scheduler)] == [target.ref]
+    job["comment"] = "mine"
+    assert [one.ref for one in seen(world.scheduler())] == [target.ref]
+    world.fake.forget(id_of(target))
+    assert scheduler.written_at(target) is None
+
+
+def test_without_its_tag_in_extra_a_job_has_no_place_to_say_so(world: World) -> None:
+    scheduler = world.scheduler(tag_in_extra=False)
+    target = world.started(scheduler)
+    (call,) = world.fake.calls("POST")
+    assert not any(one.startswith("DISPATCH_BEAT=") for one in call.body["job"]["environment"])
+    assert scheduler.written_at(target) is None
 
 
 # --- a gate that is opened again (ADR 31) -------------------------------------------------------

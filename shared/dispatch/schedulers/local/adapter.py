@@ -416,8 +416,10 @@ def _changed_at(path: Path) -> datetime | None:
 def _piece(path: Path, offset: int, limit: int, life: Life) -> Output:
     try:
         with path.open("rb") as file:
-            file.seek(life.output_from + offset)
-            data = file.read(limit)
+            start, size = life.output_from + offset, os.fstat(file.fileno()).st_size
+            # Past the end nothing is written, and a file system need not know a place so far out.
+            file.seek(min(start, size))
+            data = file.read(limit) if start <= size else b""
             more = bool(file.read(1))
     except FileNotFoundError:
         return Output("", offset, life.ended)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 from dispatch.record.names import ENDED_STATES
 from dispatch.schedulers.scheduler import CheckLine
 from dispatch.schedulers.slurm import request
+from dispatch.schedulers.slurm.conf import PATH, UNSEEN, conf_lines, conf_of
 from dispatch.schedulers.slurm.numbers import number
 from dispatch.schedulers.slurm.response import SUPPORTED, Answer, Kind, read
 from dispatch.schedulers.slurm.session import Doubt, Session
@@ -35,6 +37,7 @@ def checked(cluster: SlurmCluster, session: Session, clock: Clock) -> Sequence[C
     lines += check.jobs()
     lines += check.queues()
     lines += check.accounting()
+    lines += check.settings()
     return [*lines, check.follows()]
 
 
@@ -157,6 +160,19 @@ class _Check:
             else:
                 yield CheckLine("run_as", answer.kind is Kind.ACCEPTED, f"{user}: {answer.detail}")
 
+    def settings(self) -> list[CheckLine]:
+        """Slurm's own settings that the declarations rest on, where a version shows them."""
+        conf = None
+        if self._conf_is_served():
+            with suppress(Doubt):
+                conf = conf_of(self._session.fetch("GET", PATH).body)
+        if conf is None:
+            return [CheckLine("settings", True, UNSEEN)]
+        return list(conf_lines(self._cluster, conf))
+
+    def _conf_is_served(self) -> bool:
+        return "v0.0.45" in (self._served() or ())
+
     def _retention(self, answer: Answer, now: datetime) -> CheckLine:
         ages = [
             (now - row.ended_at).total_seconds()
@@ -169,11 +185,7 @@ class _Check:
             if ages
             else ("no ended job is shown now")
         )
-        return CheckLine(
-            "retention",
-            True,
-            f"MinJobAge can't be read over REST; {declared} s are declared; {seen}",
-        )
+        return CheckLine("retention", True, f"{declared} s are declared; {seen}")
 
     def queues(self) -> list[CheckLine]:
         """Whether each queue's partition exists and takes jobs."""
@@ -197,7 +209,7 @@ class _Check:
             state = inner.get("state") if isinstance(inner, Mapping) else None
             up = isinstance(state, list) and "UP" in state
             shown = "/".join(map(str, state)) if isinstance(state, list) else "?"
-            detail = f"partition {queue.partition} is {shown}"
+            detail = f"partition {queue.partition} is {shown}{_above(one, partitions)}"
             lines.append(CheckLine(f"queue {name}", up, detail))
         return lines
 
@@ -308,6 +320,20 @@ class _Check:
         if answer.kind is not Kind.ACCEPTED or not isinstance(reply.body, Mapping):
             return f"{answer.kind}: {answer.detail}"
         return reply.body
+
+
+def _tier(partition: Mapping[str, Any]) -> int:
+    priority = partition.get("priority")
+    return (number(priority.get("tier")) or 0) if isinstance(priority, Mapping) else 0
+
+
+def _above(one: Mapping[str, Any], partitions: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return which partitions may preempt the jobs of one, where partitions decide that."""
+    own = _tier(one)
+    above = sorted(name for name, other in partitions.items() if _tier(other) > own)
+    if not above:
+        return ""
+    return f", of tier {own}, below {', '.join(above)}, which may preempt it by partition priority"
 
 
 def _list(body: Mapping[str, Any], key: str) -> list[Any]:

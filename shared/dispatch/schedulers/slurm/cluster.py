@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from dispatch.errors import (
@@ -26,6 +27,7 @@ from dispatch.schedulers.scheduler import (
 )
 from dispatch.schedulers.slurm import request
 from dispatch.schedulers.slurm.check import checked
+from dispatch.schedulers.slurm.ends import Ends
 from dispatch.schedulers.slurm.lookup import Lookup
 from dispatch.schedulers.slurm.objects import Objects
 from dispatch.schedulers.slurm.response import Answer, Call, Kind
@@ -59,6 +61,7 @@ class SlurmScheduler:
         self._sleep = sleep
         self._session = Session(cluster, rest, clock)
         self._objects = Objects(cluster, self._session, clock)
+        self._ends = Ends(cluster, self._session, clock)
         self._refs: dict[int, str] = {}
         self._mended: set[str] = set()
         self._last_submit: datetime | None = None
@@ -132,7 +135,7 @@ class SlurmScheduler:
                 error=cut.message,
             )
         seen_at = self._clock()
-        seen = evidence(self._cluster, answer)
+        seen = evidence(self._cluster, replace(answer, rows=self._ends.completed(answer.rows)))
         for row, mark in seen.ours:
             self._refs[row.job_id] = str(Identity(mark.cluster, row.job_id, mark.at_ms))
         if len(self._refs) > 4 * len(seen.ours) + 1000:
@@ -266,7 +269,15 @@ class SlurmScheduler:
         """Ask accounting; as `Scheduler.lookup`. A row without an end says nothing of one."""
         if self._cluster.accounting == "none":
             raise Unsupported(f"lookup: cluster {self._cluster.name} has no accounting")
-        return Lookup(self._cluster, self._session, self._clock).of(targets, attempts)
+        looked = Lookup(self._cluster, self._session, self._ends, self._clock)
+        return looked.of(targets, attempts)
+
+    def written_at(self, target: Target) -> datetime | None:
+        """Return when a job last said that it goes on; as `TellsProgress.written_at`.
+
+        Nobody can read its output over REST: it says so itself (`DISPATCH_BEAT`).
+        """
+        return self._objects.beat_at(target)
 
     def output(self, target: Target, *, offset: int, limit: int) -> Output:
         """Raise `Unsupported`: Slurm's REST API reads no files."""

@@ -11,6 +11,7 @@ from dispatch.record.evidence import Sighting
 from dispatch.record.names import ENDED_STATES
 from dispatch.schedulers.scheduler import LookedUp, Sent, Tag, Target
 from dispatch.schedulers.slurm import request
+from dispatch.schedulers.slurm.ends import Ends
 from dispatch.schedulers.slurm.response import Answer, Kind
 from dispatch.schedulers.slurm.rows import Row
 from dispatch.schedulers.slurm.session import Doubt, Session
@@ -56,10 +57,15 @@ class Lookup:
     """One lookup: a question for each known id, and one for each job with attempts without."""
 
     def __init__(
-        self, cluster: SlurmCluster, session: Session, clock: Callable[[], datetime]
+        self,
+        cluster: SlurmCluster,
+        session: Session,
+        ends: Ends,
+        clock: Callable[[], datetime],
     ) -> None:
         self._cluster = cluster
         self._session = session
+        self._ends = ends
         self._clock = clock
 
     def of(self, targets: Sequence[Target], attempts: Sequence[Sent]) -> LookedUp:
@@ -97,7 +103,7 @@ class Lookup:
         if not mine or mine[-1].last.meaning.state not in ENDED_STATES:
             # slurmctld has no such job any more: the row was never closed, or not yet.
             return None
-        return sighted(mine[-1].last, mark)
+        return sighted(self._confirmed(mine[-1].last), mark)
 
     def _after(self, identity: Identity) -> _Window:
         """Return when Slurm can have been given an object whose Start was sent then."""
@@ -127,7 +133,7 @@ class Lookup:
                 # A run that hasn't ended has no tag in accounting, and says nothing of an end.
                 elif not late:
                     doubtful = True
-            found += [sighted(life.last, mark) for life, mark in mine]
+            found += [sighted(self._confirmed(life.last), mark) for life, mark in mine]
             if not mine and not doubtful:
                 absent.add(f"{sent.tag.n}.{sent.tag.a}")
         return found, absent
@@ -171,6 +177,12 @@ class Lookup:
                 lives.append(_Life((row,), mark))
         every = [life for lives in of_id.values() for life in lives]
         return sorted(every, key=lambda life: life.last.life)
+
+    def _confirmed(self, row: Row) -> Row:
+        try:
+            return self._ends.confirmed(row)
+        except Doubt as doubt:
+            raise SchedulerUnavailable(f"cluster {self._cluster.name}: {doubt}") from None
 
     def _rows(self, question: request.Question) -> tuple[Row, ...]:
         answer = self._asked(question)

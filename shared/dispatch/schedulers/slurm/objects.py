@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-from dispatch.errors import CallRefused, CallUnknown, HitOther, Unsupported
+from dispatch.errors import (
+    CallRefused,
+    CallUnknown,
+    HitOther,
+    SchedulerUnavailable,
+    Unsupported,
+)
 from dispatch.record.names import ENDED_STATES, ObjectState
 from dispatch.schedulers.scheduler import Target
 from dispatch.schedulers.slurm import request
@@ -133,6 +139,17 @@ class Objects:
         if not ours.row.running_base:
             raise CallRefused(f"requeue: {target.ref} isn't running", job=target.tag.job)
         self._run_again(target, ours, "requeue")
+
+    def beat_at(self, target: Target) -> datetime | None:
+        """Return when the object last said that it goes on; as `TellsProgress.written_at`."""
+        try:
+            ours = self._ours(target)
+        except CallUnknown as doubt:
+            raise SchedulerUnavailable(str(doubt), job=target.tag.job) from None
+        mark = None if ours is None else marked(ours.row.extra)
+        if mark is None or mark.beat_s is None:
+            return None
+        return datetime.fromtimestamp(mark.beat_s, UTC)
 
     def _run_again(self, target: Target, ours: _Ours, what: str) -> None:
         """Requeue once; whether Slurm may requeue by itself is opened for it and closed again."""

@@ -11,7 +11,7 @@ from dispatch.record.header import Spec
 from dispatch.schedulers.scheduler import StartOrder
 from dispatch.schedulers.slurm.script import batch_script
 from dispatch.schedulers.slurm.settings import Queue, SlurmCluster
-from dispatch.schedulers.slurm.tags import Mark, job_name, written
+from dispatch.schedulers.slurm.tags import Mark, beat, job_name, written
 
 GATE_FIELDS: Final = frozenset({"hold", "requeue", "dependency", "comment"})
 """Fields that safety rests on: a server that drops one of them breaks the contract."""
@@ -109,7 +109,7 @@ def submission(cluster: SlurmCluster, order: StartOrder, carried: Mark) -> Quest
         "current_working_directory": spec.workdir or cluster.workdir,
         "standard_input": "/dev/null",
         "standard_output": spec.output or _default_output(cluster, order),
-        "environment": _environment(cluster, order),
+        "environment": _environment(cluster, order, carried),
         "script": batch_script(spec, order.tag.epoch),
     }
     if cluster.singleton:
@@ -167,8 +167,10 @@ def _qos(spec: Spec, queue: Queue) -> str | None:
     return asked or (queue.qos[0] if queue.qos else None)
 
 
-def _environment(cluster: SlurmCluster, order: StartOrder) -> list[str]:
+def _environment(cluster: SlurmCluster, order: StartOrder, carried: Mark) -> list[str]:
     merged = {**cluster.environment, **order.spec.env, **order.tag.environment()}
+    if cluster.tag_in_extra:
+        merged["DISPATCH_BEAT"] = beat(carried)
     return [f"{name}={value}" for name, value in merged.items()]
 
 
@@ -242,6 +244,11 @@ def requeue(job_id: int) -> Question:
 def runs_by_id(job_id: int) -> Question:
     """Return all runs that accounting has of an id, other owners' included."""
     return Question("GET", "slurmdb", f"job/{job_id}?show_duplicates=true&skip_steps=true")
+
+
+def run_with_steps(job_id: int) -> Question:
+    """Return the runs of an id with their steps, of which the batch step tells who was launched."""
+    return Question("GET", "slurmdb", f"job/{job_id}?show_duplicates=true")
 
 
 def runs_by_name(job_: str, since: int) -> Question:

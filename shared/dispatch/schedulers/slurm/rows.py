@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from dispatch.record.names import ObjectState
+from dispatch.record.names import Cause, ObjectState
 from dispatch.schedulers.slurm.hostlist import expanded
 from dispatch.schedulers.slurm.numbers import instant, number, positive
 from dispatch.schedulers.slurm.states import Evidence, Exit, Meaning, meaning
+
+NOT_LAUNCHED: Final = (
+    "its node refused to launch it; the exit code 1 is Slurm's own, no process made it"
+)
 
 CONTROLLER: Final = "slurmctld"
 ACCOUNTING: Final = "slurmdbd"
@@ -196,6 +200,8 @@ def accounting_row(entry: Any) -> Row | Malformed:
             user=user,
         )
     )
+    if meant.cause is Cause.APP_ERROR and meant.exit_code == 1 and _never_launched(entry):
+        meant = Meaning(ObjectState.FAILED, Cause.LAUNCH_FAILED, note=NOT_LAUNCHED)
     comment = entry.get("comment")
     comment = comment.get("job") if isinstance(comment, Mapping) else comment
     return Row(
@@ -218,6 +224,15 @@ def accounting_row(entry: Any) -> Row | Malformed:
         cluster=_text(entry.get("cluster")),
         raw=entry,
     )
+
+
+def _never_launched(entry: Mapping[str, Any]) -> bool:
+    """Return whether a run's batch step, where it is shown, never became a process."""
+    steps = entry.get("steps")
+    for step in steps if isinstance(steps, list) else ():
+        if isinstance(step, Mapping) and _inner(step, "step", "name") == "batch":
+            return "CANCELLED" in _tokens(step.get("state"))[0]
+    return False
 
 
 def _text(value: Any) -> str:

@@ -36,12 +36,14 @@ class Mark:
             slurmctld that crashes is back within a second, with the same ids to give.
         stopping: Whether Dispatch asked for its end; written before a Stop, so that a cancel
             without it is somebody else's. No part of the identity.
+        beat_s: When its job last said that it goes on, seconds since the epoch. No part of it.
     """
 
     tag: Tag
     cluster: str
     at_ms: int
     stopping: bool = field(default=False, compare=False)
+    beat_s: int | None = field(default=None, compare=False)
 
     def stopped(self) -> Mark:
         """Return the mark of an object whose end is asked for."""
@@ -82,6 +84,11 @@ def written(mark: Mark) -> str:
     )
 
 
+def beat(mark: Mark) -> str:
+    """Return the shell command with which a job says, beside its tag, that it goes on."""
+    return f'scontrol update jobid="$SLURM_JOB_ID" extra="{written(mark)} beat=$(date +%s)"'
+
+
 def marked(*texts: str) -> Mark | None:
     """Return the mark in the first text that carries a whole one, or nothing."""
     for text in texts:
@@ -108,10 +115,12 @@ def _read(text: str) -> Mark | None:
         if not equals or key in fields:
             return None
         fields[key] = value
-    stopping = fields.pop("stop", None)
+    stopping, beat_s = fields.pop("stop", None), fields.pop("beat", None)
     if fields.keys() != {"job", "n", "a", "gen", "of", "at", "spec"} or stopping not in (None, "1"):
         return None
     numbers = [fields[key] for key in ("n", "a", "gen", "at")]
+    if beat_s is not None and not _NUMBER.match(beat_s):
+        return None
     if not (
         all(_NUMBER.match(number) for number in numbers)
         and _JOB.match(fields["job"])
@@ -123,4 +132,5 @@ def _read(text: str) -> Mark | None:
     if not (1 <= n < 1_000_000 and 1 <= a < 1_000_000 and generation < 1_000_000):
         return None
     tag = Tag(job=fields["job"], n=n, a=a, spec_digest=fields["spec"], generation=generation)
-    return Mark(tag, fields["of"], at, stopping is not None)
+    beaten = None if beat_s is None else int(beat_s)
+    return Mark(tag, fields["of"], at, stopping is not None, beaten)
