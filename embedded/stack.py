@@ -22,6 +22,7 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Any, Literal
 
+from waitress import wasyncore
 from waitress.server import TcpWSGIServer, create_server
 
 from dispatch.archive import FolderArchive
@@ -109,7 +110,9 @@ class Stack:
                 if one.adapter == "local":
                     self.wiring.scheduler(one.name)
             self._source = _source(settings, self.wiring.store)
-            self._server = _server(settings.port, _listener(self.wiring, self.log))
+            self._connections: dict[int, Any] = {}
+            application = _listener(self.wiring, self.log)
+            self._server = _server(settings.port, application, self._connections)
         except BaseException:
             self.folder.close()
             raise
@@ -142,7 +145,7 @@ class Stack:
         def retained() -> None:
             retain({}, FunctionContext("retention", FUNCTION_TIME_S))
 
-        self._run("listener", self._server.run)
+        self._run("listener", self._listen)
         self._run("clock", lambda: self._repeated(ticked, self.settings.tick_s))
         self._run(
             "stream", lambda: self._repeated(reader.step, STREAM_EVERY_S[self.settings.store])
@@ -157,13 +160,23 @@ class Stack:
         """End what is under way and let go of the state folder; jobs run on."""
         self._stopping.set()
         self.queue.close()
-        self._server.close()
+        self._server.pull_trigger()
         for thread in self._threads:
             thread.join(STOP_WITHIN_S)
+        # With the connections that clients keep open; the server's own close leaves those to them.
+        wasyncore.close_all(self._connections)
         self.log.info("stopped")
-        self.log.removeHandler(self._log_file)
+        for log in (self.log, _server_log()):
+            log.removeHandler(self._log_file)
         self._log_file.close()
         self.folder.close()
+
+    def _listen(self) -> None:
+        """Serve until the stack stops, and then send what is answered already."""
+        while not self._stopping.is_set():
+            wasyncore.loop(timeout=1.0, map=self._connections, count=1)
+        self._server.task_dispatcher.shutdown()
+        wasyncore.loop(timeout=0.1, map=self._connections, count=2)
 
     def _run(self, name: str, work: Callable[[], object]) -> None:
         thread = Thread(target=work, name=name, daemon=True)
@@ -257,10 +270,11 @@ def _listener(wiring: Wiring, log: logging.Logger) -> Listener:
     return Listener(handler, local_user(), known_peer=known)
 
 
-def _server(port: int, application: Listener) -> TcpWSGIServer:
+def _server(port: int, application: Listener, connections: dict[int, Any]) -> TcpWSGIServer:
     try:
         server = create_server(
             application,
+            map=connections,
             host=HOST,
             port=port,
             threads=4,
@@ -284,8 +298,16 @@ def _log(path: Path) -> tuple[logging.Logger, logging.Handler]:
     line = logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(message)s")
     line.converter = time.gmtime
     file.setFormatter(line)
-    log.addHandler(file)
+    for one in (log, _server_log()):
+        one.addHandler(file)
     return log, file
+
+
+def _server_log() -> logging.Logger:
+    """Return where the HTTP server tells what went wrong; it is no matter for a terminal."""
+    log = logging.getLogger("waitress")
+    log.propagate = False
+    return log
 
 
 # --- for `dispatch up` ------------------------------------------------------------------------

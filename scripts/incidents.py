@@ -1,7 +1,8 @@
 """Write docs/incidents: records of what went wrong, and what `dispatch why` says of each.
 
-Each record comes out of the simulator, which drives the real supervisor and the real codec; a few
-are cut where a person on call would have met them. The texts are the command's own output.
+Most records come out of the simulator, which drives the real supervisor and the real codec; a few
+are cut where a person on call would have met them. Those of a real cluster are kept as they were
+recorded. The texts are the command's own output.
 
     python -m scripts.incidents             # writes them anew; read the difference then
     python -m scripts.incidents --check     # says what differs, and exits with 1
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,10 +22,11 @@ from typer.testing import CliRunner
 from dispatch.cli.app import app
 from dispatch.errors import RecordRefused
 from dispatch.record.codec import decode_entry
-from dispatch.record.export import export_text
+from dispatch.record.export import export_text, import_text
 from dispatch.record.header import Plan, Rule
 from dispatch.record.names import Action, Cause, IntentKind
 from dispatch.record.view import View
+from scripts.recorded import RECORDED, Recorded
 from simulator.play import Play
 from simulator.stories import STORIES
 from simulator.stories.story import ASKS, LONG, Story, begin
@@ -305,15 +307,15 @@ INCIDENTS = (
     ),
 )
 
-
 _INTRODUCTION = """
 # Incidents
 
 {count} records, each as somebody on call met it. Read the question, ask the record, and only then read what
 it answers. Nothing but the command and the file is needed: no stack, no network.
 
-The records come out of the simulator, which drives the real supervisor; their clusters, people and times
-are made up. Some are cut where the question was asked. `make pages` writes them anew.
+Those of the first table come out of the simulator, which drives the real supervisor; their clusters, people and
+times are made up. Some are cut where the question was asked. `make pages` writes them anew. Those of the second
+were exported from a real Slurm and are kept as they are; only their answers are written anew.
 """  # noqa: E501 - prose is as wide as prose elsewhere
 
 
@@ -359,13 +361,26 @@ def _why(record: str, text: str, now: datetime) -> str:
 
 def index() -> str:
     """Return the page that lists them."""
-    lines = [_INTRODUCTION.format(count=len(INCIDENTS)).strip(), ""]
-    lines += ["| question | record | answer |", "|---|---|---|"]
-    lines += [
-        f"| {one.asked} | [{one.name}.jsonl]({one.name}.jsonl) | [{one.name}.txt]({one.name}.txt) |"
-        for one in INCIDENTS
-    ]
+    lines = [_INTRODUCTION.format(count=len(INCIDENTS) + len(RECORDED)).strip(), ""]
+    lines += _listed(INCIDENTS)
+    lines += ["", "On a real Slurm:", "", *_listed(RECORDED)]
     return "\n".join(lines) + "\n"
+
+
+def _listed(incidents: Sequence[Incident | Recorded]) -> Iterator[str]:
+    yield "| question | record | answer |"
+    yield "|---|---|---|"
+    for one in incidents:
+        name = one.name
+        yield f"| {one.asked} | [{name}.jsonl]({name}.jsonl) | [{name}.txt]({name}.txt) |"
+
+
+def kept(incident: Recorded) -> dict[str, str]:
+    """Return the files of a recorded incident, by name; its record is the one that is there."""
+    record = f"{incident.name}.jsonl"
+    text = (FOLDER / record).read_text(encoding="utf-8")
+    now = _last(import_text(text)) + timedelta(seconds=incident.later_s)
+    return {record: text, f"{incident.name}.txt": _why(record, text, now)}
 
 
 def wanted() -> dict[str, str]:
@@ -373,6 +388,8 @@ def wanted() -> dict[str, str]:
     files = {"index.md": index()}
     for incident in INCIDENTS:
         files.update(made(incident))
+    for recorded in RECORDED:
+        files.update(kept(recorded))
     return files
 
 

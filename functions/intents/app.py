@@ -18,11 +18,11 @@ from pydantic import BaseModel
 
 from dispatch import api
 from dispatch.access import Rights, Wanted
-from dispatch.api.console import PAGE
-from dispatch.api.console import asset as console_file
+from dispatch.api import console
 from dispatch.api.gate import Gate
 from dispatch.api.gateway import Query, Refused, actor_of, body_of, header_of, query_of
 from dispatch.api.routes import HTML_TYPE, ROUTES, Route, allowed
+from dispatch.api.sign_in import sign_in_of
 from dispatch.clusters import Brakes
 from dispatch.core.fold import fold
 from dispatch.core.job import Job
@@ -335,11 +335,11 @@ class Api:
 
     def console(self, event: Event, query: Query) -> Response[str]:
         """Give the console's page."""
-        return self.console_asset(event, query, PAGE)
+        return self.console_asset(event, query, console.PAGE)
 
     def console_asset(self, event: Event, query: Query, asset: str) -> Response[str]:
         """Give one of the console's files, or say that it hasn't changed."""
-        file = console_file(asset)
+        file = console.asset(asset, sign_in_of(event))
         if file is None:
             raise Refused(api.http_problem(404, f"the console has no file {asset!r}"))
         if file.unchanged(header_of(event, "if-none-match")):
@@ -415,7 +415,7 @@ def make_handler(
 def _register(
     resolver: APIGatewayHttpResolver, route: Route, path: str, action: Callable[..., Response[str]]
 ) -> None:
-    known = frozenset(route.query)
+    known = None if route.console else frozenset(route.query)
 
     def answer(**parts: str) -> Response[str]:
         event: Event = resolver.current_event.raw_event

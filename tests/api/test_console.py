@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, timedelta, timezone
+from html import unescape
 from typing import Any
 
 import pytest
@@ -99,10 +101,17 @@ def test_a_script_never_takes_text_for_markup_or_code(script: Any) -> None:
     assert len(text.splitlines()) <= 400
 
 
-def test_the_console_asks_only_questions() -> None:
-    text = "".join(path.read_text() for path in SCRIPTS)
-    assert text.count("fetch(") == 1
-    assert not re.search(r"method:|\bPOST\b|\bDELETE\b", text)
+def test_the_console_asks_the_api_only_questions() -> None:
+    """What is posted goes to the issuer, and one place does it."""
+    for path in SCRIPTS:
+        text = path.read_text()
+        assert text.count("fetch(") == (1 if path.name in ("access.js", "signin.js") else 0)
+        if path.name != "signin.js":
+            assert not re.search(r"method:|\bPOST\b|\bDELETE\b", text)
+    assert (
+        'fetch(url, { ...how, credentials: "omit", redirect: "error" })'
+        in (FOLDER / "signin.js").read_text()
+    )
 
 
 def test_whoever_is_let_to_the_console_isn_t_let_to_any_job(world: World) -> None:
@@ -118,6 +127,86 @@ def test_whoever_is_let_to_the_console_isn_t_let_to_any_job(world: World) -> Non
 def test_only_the_console_s_files_are_open_to_browsers_without_a_token() -> None:
     assert [one.path for one in ROUTES if one.console] == ["/ui", "/ui/{asset}"]
     assert [one.path for one in ROUTES if one.public] == ["/openapi.json", "/"]
+
+
+# --- signing in -------------------------------------------------------------------------------
+
+VARIABLES = {
+    "ConsoleClient": "a-client",
+    "ConsoleIssuer": "https://issuer.example/pool",
+    "ConsoleAudience": "dispatch",
+    "ConsoleScopes": "openid,offline_access",
+    "ConsoleTokenOrigin": "https://tokens.issuer.example",
+}
+
+
+def deployed(world: World, name: str = "", **variables: str) -> Reply:
+    """Ask for a file of the console as a stage with variables does."""
+    event = http_event("GET", f"/ui{name}")
+    event["stageVariables"] = {**VARIABLES, **variables}
+    event["requestContext"].pop("authorizer")
+    return world.request(event)
+
+
+def connects(answer: Reply) -> str:
+    policy = answer.headers["content-security-policy"]
+    rules = dict(one.split(" ", 1) for one in policy.split("; "))
+    assert {**rules, "connect-src": "'self'"} == dict(
+        one.split(" ", 1) for one in HEADERS["Content-Security-Policy"].split("; ")
+    )
+    return rules["connect-src"]
+
+
+def test_a_page_that_signs_in_is_told_how_and_may_ask_the_issuer_alone(world: World) -> None:
+    page = deployed(world)
+    told = re.search(r'<meta name="sign-in" content="([^"]+)">', page.text)
+    assert told is not None
+    assert json.loads(unescape(told[1])) == {
+        "issuer": "https://issuer.example/pool",
+        "client_id": "a-client",
+        "audience": "dispatch",
+        "scopes": "openid offline_access",
+        "token_origin": "https://tokens.issuer.example",
+    }
+    wanted = "'self' https://issuer.example https://tokens.issuer.example"
+    assert connects(page) == connects(deployed(world, "/app.js")) == wanted
+    own = deployed(world, ConsoleTokenOrigin="")
+    assert connects(own) == "'self' https://issuer.example"
+    assert own.headers["etag"] != page.headers["etag"]
+    bare = deployed(world, ConsoleClient="")
+    assert bare.text == world.http("GET", "/ui").text
+    assert connects(bare) == "'self'"
+
+
+def test_what_a_deployment_says_of_the_issuer_is_never_markup(world: World) -> None:
+    page = deployed(world, ConsoleClient='"><script>x</script>')
+    assert "<script>x" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ConsoleIssuer", ""),
+        ("ConsoleIssuer", "http://issuer.example"),
+        ("ConsoleIssuer", "javascript:alert(1)"),
+        ("ConsoleIssuer", "https://issuer.example;script-src *"),
+        ("ConsoleIssuer", "https://me:secret@issuer.example"),
+        ("ConsoleIssuer", "https://issuer.example:port"),
+        ("ConsoleTokenOrigin", "https://*"),
+        ("ConsoleScopes", "email,profile"),
+    ],
+)
+def test_an_issuer_that_no_page_should_ask_is_refused(world: World, name: str, value: str) -> None:
+    answer = deployed(world, **{name: value})
+    assert (answer.status, answer.body["code"]) == (500, "bad_configuration")
+    assert name in answer.body["detail"]
+
+
+def test_an_issuer_may_send_a_person_back_with_whatever_it_likes(world: World) -> None:
+    event = http_event("GET", "/ui")
+    event["rawQueryString"] = "code=a&state=b&session_state=c.d"
+    event["queryStringParameters"] = {"code": "a", "state": "b", "session_state": "c.d"}
+    assert world.request(event).status == 200
 
 
 # --- the questions ----------------------------------------------------------------------------

@@ -54,3 +54,10 @@ def test_a_span_or_a_way_to_count_that_is_none_is_refused(shell: Shell) -> None:
         done = shell("usage", *words)
         assert done.exit_code == 1
         assert "error: field '--" in done.stderr
+
+
+def test_little_isn_t_shown_as_nothing(shell: Shell) -> None:
+    shell("watch", submitted(shell))
+    done = shell("usage", "--from", "2026-11-01", "--now", "2026-12-01T00:00:00Z")
+    (total,) = [line.split() for line in done.stdout.splitlines() if line.startswith("all")]
+    assert total[1:] == ["1", "1", "<0.01", "0.00", "0.00", "0.00"]

@@ -192,3 +192,18 @@ def test_a_refused_submit_of_a_file_points_to_lint(shell: Shell) -> None:
     shell.world.cluster().refuses = ["field 'image': no containers here"]
     file = shell.file("job.yaml", "name: a\ncluster: main\ncommand: [x]\n")
     assert f"next: dispatch lint {file} names each field" in shell("submit", file).stderr
+
+
+def test_a_scheduler_s_name_isn_t_taken_for_that_of_a_file(shell: Shell) -> None:
+    done = shell("init", "slurm")
+    assert done.exit_code == 2
+    assert "dispatch init --scheduler slurm" in done.stderr
+
+
+def test_a_block_that_nothing_reads_there_is_told_and_refuses_nothing(shell: Shell) -> None:
+    told = "name: a\ncommand: [x]\nslurm: {nice: 5}\n"
+    done = shell("lint", "--scheduler", "local", shell.file("a.yaml", told))
+    assert done.exit_code == 0
+    assert "a.yaml:3: field 'slurm': it is for Slurm: on this cluster nothing" in done.stdout
+    done = shell("lint", "--scheduler", "slurm", shell.file("a.yaml", told))
+    assert "nothing reads it" not in done.stdout

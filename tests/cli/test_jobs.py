@@ -201,6 +201,25 @@ def test_a_watch_ends_with_the_job_s_outcome(shell: Shell, ends: ObjectState, co
     assert shell("watch", job).exit_code == 0
 
 
+def test_a_watch_waits_an_outage_out_once_it_was_answered_and_tells_of_it_once(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dispatch.cli.jobs.ASK_AGAIN_S", 0)
+    job = submitted(shell)
+    lost = [httpx.ConnectError("refused")] * 12
+    shell.network = lambda: Scripted([None, *lost], Handlers(shell.world))
+    done = shell("watch", job)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1].endswith("settled")
+    assert done.stderr.count("asking again") == 1
+    shell.network = lambda: Handlers(shell.world)
+    other = submitted(shell, "--name", "other")
+    shell.network = lambda: Scripted([None, *lost], Handlers(shell.world))
+    assert shell("watch", other, "--timeout", "600").exit_code == 5
+    shell.network = lambda: Scripted(lost, Handlers(shell.world))
+    assert shell("watch", job).exit_code == 5
+
+
 def test_a_watch_of_a_cancelled_job_ends_with_11(shell: Shell) -> None:
     job = submitted(shell)
     shell("cancel", job)

@@ -147,6 +147,21 @@ def test_a_job_that_isn_t_settled_can_t_be_changed_and_the_way_there_is_told(she
     assert f"dispatch cancel {job}, dispatch watch {job}" in done.stderr
 
 
+def test_a_settled_job_is_run_anew_as_it_was_once(shell: Shell) -> None:
+    job = submitted(shell, "--nodes", "2")
+    assert shell("resubmit", job, "--anew").exit_code == 4
+    shell("watch", job)
+    without = shell("resubmit", job)
+    assert without.exit_code == 1
+    assert f"dispatch resubmit {job} --anew runs it again, as a new job" in without.stderr
+    made = json.loads(shell("resubmit", job, "--anew", "--json").stdout)
+    header = json.loads(shell.world.store.read(made["job_id"]).header.body)
+    assert header["spec"] == json.loads(shell.world.store.read(job).header.body)["spec"]
+    assert header["lineage"]["supersedes"] == job
+    assert "there already" in shell("resubmit", job, "--anew").stdout
+    assert shell("resubmit", job, job, "--anew").exit_code == 2
+
+
 def test_a_change_that_is_none_is_told_by_its_field(shell: Shell) -> None:
     job = submitted(shell)
     shell("watch", job)

@@ -234,7 +234,8 @@ def test_every_story_is_told_from_its_export_alone(name: str, shell: Shell) -> N
 def test_a_file_that_can_t_be_read_is_said_and_nothing_more(shell: Shell) -> None:
     done = shell("verify", str(shell.folder / "nothing.jsonl"))
     assert done.exit_code == 1
-    assert "No such file" in done.stderr
+    assert "nothing.jsonl: no such file or directory" in done.stderr
+    assert "next: see that the path is right" in done.stderr
     (shell.folder / "bytes.jsonl").write_bytes(b"\xff\xfe")
     assert "isn't UTF-8" in shell("verify", str(shell.folder / "bytes.jsonl")).stderr
 
@@ -384,3 +385,11 @@ def test_explain_says_what_a_scheduler_s_answer_is_worth(shell: Shell) -> None:
     assert isinstance(json.loads(done.stdout), dict)
     assert shell("explain", "-a", "slurm", shell.file("x.json", "[1, 2")).exit_code == 1
     assert shell("explain", file).exit_code == 2
+
+
+@pytest.mark.parametrize("verb", ["why", "history"])
+def test_a_job_file_isn_t_taken_for_a_record_that_is_broken(shell: Shell, verb: str) -> None:
+    done = shell(verb, shell.file("job.yaml", "name: train\n"))
+    assert done.exit_code == 1
+    assert "job.yaml: it is no exported record" in done.stderr
+    assert "next: `dispatch export JOB -o FILE` writes one" in done.stderr

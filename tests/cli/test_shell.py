@@ -29,7 +29,12 @@ def completed(*words: str) -> list[str]:
     installed = Path(sys.executable).parent
     done = subprocess.run(
         ["bash", "--norc", "-c", script],
-        env={**os.environ, "PATH": f"{installed}:{os.environ['PATH']}"},
+        env={
+            **os.environ,
+            "PATH": f"{installed}:{os.environ['PATH']}",
+            "DISPATCH_URL": "",
+            "DISPATCH_STATE": "/nowhere",
+        },
         capture_output=True,
         text=True,
         check=True,
@@ -40,6 +45,22 @@ def completed(*words: str) -> list[str]:
 def test_bash_completes_commands_and_their_options() -> None:
     assert completed("resu") == ["resubmit"]
     assert "--preview" in completed("cancel", "--pre")
+
+
+def test_where_a_job_is_wanted_the_open_ones_are_offered_with_their_names(shell: Shell) -> None:
+    one, two = submitted(shell, "--name", "one"), submitted(shell, "--name", "two")
+    shell("cancel", two)
+    shell("watch", two)
+    asked = {"_DISPATCH_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "dispatch why "}
+    offered = shell(**asked).stdout
+    assert f'"{one}":"one starting"' in offered
+    assert two not in offered
+    asked["_TYPER_COMPLETE_ARGS"] = f"dispatch cancel {one[:4]}"
+    assert one in shell(**asked).stdout
+
+
+def test_where_nobody_answers_a_shell_is_offered_nothing_and_told_nothing() -> None:
+    assert completed("why", "j") == []
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])

@@ -67,7 +67,7 @@ def test_it_can_be_narrowed_and_read_by_machines(shell: Shell) -> None:
 # --- on a terminal ----------------------------------------------------------------------------
 
 
-def drawn(shell: Shell, *words: str, until: str) -> str:
+def drawn(shell: Shell, *words: str, until: str, **env: str) -> str:
     """What a command that goes on draws on a terminal, until it has drawn something."""
     ours, its = pty.openpty()
     process = subprocess.Popen(
@@ -75,7 +75,14 @@ def drawn(shell: Shell, *words: str, until: str) -> str:
         stdout=its,
         stderr=its,
         stdin=its,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30", "NO_COLOR": "1"},
+        env={
+            **os.environ,
+            "TERM": "xterm",
+            "COLUMNS": "120",
+            "LINES": "30",
+            "NO_COLOR": "1",
+            **env,
+        },
     )
     os.close(its)
     seen = b""
@@ -95,18 +102,28 @@ def drawn(shell: Shell, *words: str, until: str) -> str:
 
 
 SERVED = """
-import sys
+import os, sys
+import httpx
 import dispatch.cli.connect as connect
 from dispatch.api import SubmitRequest
-from dispatch.client import Client
+from dispatch.client import Client, Patience
 from dispatch.record.header import Spec
 from dispatch.record.names import ObjectState
 from tests.client.network import URL, Handlers
 from tests.functions.world import World
 world = World()
 world.cluster().ends = ObjectState.RUNNING
-def client(url, **more):
-    return Client(url, transport=Handlers(world), **more)
+answers = Handlers(world)
+left = int(os.environ.get("ANSWERS", "9999"))
+class Network(httpx.BaseTransport):
+    def handle_request(self, request):
+        global left
+        left -= 1
+        if left < 0:
+            raise httpx.ConnectError("refused")
+        return answers.handle_request(request)
+def client(url, patience=None, **more):
+    return Client(url, transport=Network(), patience=Patience(tries=1), **more)
 connect.Client = client
 job = client(URL).submit(SubmitRequest(spec=Spec(name="drawn", command=("x",)), cluster="main"))
 for _ in range(3):
@@ -123,6 +140,14 @@ def test_top_draws_over_what_it_drew_before_until_it_is_interrupted(shell: Shell
     assert "Ctrl-C ends" in seen
     assert "drawn" in seen
     assert "interrupted; jobs go on" in seen
+    assert seen.startswith("130\n")
+
+
+def test_top_keeps_what_was_known_while_nobody_answers(shell: Shell) -> None:
+    seen = drawn(shell, "top", "--every", "0.5", until="No news since then: ", ANSWERS="6")
+    drawings = seen.split("Ctrl-C ends")
+    assert "drawn" in drawings[-1]
+    assert "Asking again" in drawings[-1]
     assert seen.startswith("130\n")
 
 

@@ -5,7 +5,9 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import httpx
@@ -175,3 +177,29 @@ def test_the_state_folder_holds_nothing_that_others_may_read(
 ) -> None:
     starts()
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
+
+
+def test_a_stack_ends_though_clients_go_on_asking_over_the_connections_they_have(
+    starts: Callable[..., Running],
+) -> None:
+    """A browser's page and `dispatch top` keep theirs open; nothing is left to them, or told."""
+    stack = starts()
+    with httpx.Client(base_url=stack.url) as client:
+        assert client.get("/whoami").status_code == 200
+        asking = Event()
+
+        def ask() -> None:
+            with suppress(httpx.TransportError):
+                while True:
+                    client.get("/jobs?settled=false")
+                    asking.set()
+
+        thread = Thread(target=ask)
+        thread.start()
+        asking.wait(20)
+        code, out = stack.end()
+        thread.join(20)
+        assert not thread.is_alive()
+    assert code == 0, out
+    assert out.splitlines()[-1].startswith("stopping; jobs run on")
+    assert "still running" not in (stack.state / "stack.log").read_text()

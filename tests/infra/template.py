@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,3 +64,18 @@ def statements(template: Node) -> Iterator[tuple[str, Node]]:
 def listed(value: Any) -> list[Any]:
     """Return a list where one or many may stand."""
     return value if isinstance(value, list) else [value]
+
+
+def faults_of_parameter(told: Node) -> list[str]:
+    """Return what a parameter lacks: a description, bounds, a default within them."""
+    faults = [] if told.get("Description") else ["no description"]
+    if not {"AllowedValues", "AllowedPattern", "MinValue"} & set(told):
+        faults.append("no bounds")
+    if "MinValue" in told and "MaxValue" not in told:
+        faults.append("no upper bound")
+    if "AllowedPattern" in told and "Default" in told:
+        # Of a list, CloudFormation holds each value to the pattern.
+        many = told["Type"] == "CommaDelimitedList"
+        values = told["Default"].split(",") if many else [told["Default"]]
+        faults += [one for one in values if not re.fullmatch(told["AllowedPattern"], one)]
+    return faults

@@ -4,10 +4,13 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 
+from dispatch.signals import Signal
 from scripts.cost import (
     ASSUMED,
     PAGES,
     PRICED,
+    READ_AT,
+    SEEN,
     Load,
     Prices,
     a_job,
@@ -59,10 +62,23 @@ def test_every_price_and_assumption_is_shown_with_where_it_is_from() -> None:
     assert {name for _, _, name, _ in PRICED} == {one.name for one in fields(Prices)}
     assert {name for _, name in ASSUMED} == {one.name for one in fields(Load)}
     assert {page for _, page, _, _ in PRICED} == set(PAGES)
+    assert set(READ_AT.values()) == set(SEEN)
+    assert {one.name for one in fields(Prices)} - set(READ_AT) == {"backup_gb_month"}
 
 
 def test_the_alarms_that_are_counted_are_those_of_the_template() -> None:
     assert Load().alarms == len(of_type(load(MONITORING), "AWS::CloudWatch::Alarm"))
+
+
+def test_the_metrics_that_are_counted_are_those_that_always_come() -> None:
+    """A filter with a default reports whenever anything is logged; and each tick counts itself."""
+    counted = {
+        one["MetricName"]
+        for filtered in of_type(load(MONITORING), "AWS::Logs::MetricFilter").values()
+        for one in filtered["MetricTransformations"]
+        if "DefaultValue" in one
+    }
+    assert Load().metrics == len(counted | {Signal.TICK.metric})
 
 
 def test_the_page_shows_what_the_script_computes(rewrite: bool) -> None:

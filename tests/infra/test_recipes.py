@@ -9,7 +9,7 @@ import pytest
 
 from dispatch.event_details import DETAILS
 from dispatch.events import SOURCE
-from tests.infra.template import ROOT, load, of_type, statements
+from tests.infra.template import ROOT, faults_of_parameter, load, of_type, statements
 
 FOLDER = ROOT / "infra" / "events"
 RECIPES = {path.stem: path for path in FOLDER.glob("*.yaml")}
@@ -38,7 +38,9 @@ def test_a_recipe_listens_for_events_that_are_published(name: str) -> None:
     assert asked <= set(DETAILS)
     pattern = rule_of(RECIPES[name])["EventPattern"]
     assert pattern == {"source": [SOURCE], "detail-type": {"Ref": "DetailTypes"}}
-    assert all(one["Description"] for one in parameters.values())
+    assert {name: faults_of_parameter(one) for name, one in parameters.items()} == {
+        name: [] for name in parameters
+    }
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -128,8 +128,8 @@ def test_the_settled_are_advised_to_supersede_and_the_held_to_answer() -> None:
         "dispatch cancel jtrainingjob0000001",
     ]
     over = [one.command for one in why(cancelled_while_running().view, reader()).advice]
-    assert over[0] == "dispatch submit FILE --supersedes jtrainingjob0000001"
-    assert over[1] == "dispatch resubmit jtrainingjob0000001 --set FIELD=VALUE"
+    assert over[0] == "dispatch resubmit jtrainingjob0000001 --anew"
+    assert over[1] == "dispatch submit FILE --supersedes jtrainingjob0000001"
 
 
 def test_how_stale_the_supervision_is_stands_in_the_story() -> None:

@@ -185,12 +185,19 @@ class Query:
         return int(value)
 
 
-def query_of(event: Mapping[str, Any], known: frozenset[str]) -> Query:
+def query_of(event: Mapping[str, Any], known: frozenset[str] | None) -> Query:
     """Return the query parameters of a request.
+
+    Args:
+        event: The request.
+        known: Those that its route has; None for one that takes no notice of any. Such is the
+            console's page, to which an issuer leads a person back with parameters of its own.
 
     Raises:
         InvalidRequest: One of them isn't known to the route, or stands twice.
     """
+    if known is None:
+        return Query({})
     values: dict[str, str] = {}
     for name, value in _inner(event, "queryStringParameters").items():
         if name not in known:

@@ -40,6 +40,7 @@ def lint(
     return (
         *_brakes(cluster),
         *(_of_the_adapter(one, request.spec) for one in refused),
+        *_blocks(request.spec, declared),
         *_secrets(request),
         *_size(request.spec, plan),
         *(_plan(request.plan, request.spec, declared) if request.plan is not None else ()),
@@ -113,6 +114,19 @@ def _cure(field: str, spec: Spec) -> str:
     return _CURES.get(top, "change it, or choose another cluster")
 
 
+def _blocks(spec: Spec, declared: Declarations) -> Iterator[FindingAnswer]:
+    """Yield the blocks of a spec that are for another kind of cluster: nothing reads them here."""
+    for name, kind in (("slurm", "Slurm"), ("eks", "Kubernetes"), ("local", "one machine")):
+        if getattr(spec, name) is not None and declared.adapter != name:
+            yield FindingAnswer(
+                severity=Severity.WARNING,
+                code="unread_block",
+                field=name,
+                detail=f"it is for {kind}: on this cluster nothing reads it",
+                next="leave it where the file is for both, or remove it",
+            )
+
+
 def _secrets(request: SubmitRequest) -> Iterator[FindingAnswer]:
     insisted = request.allow_plain or ()
     for one in findings(request.spec.env):
@@ -123,6 +137,10 @@ def _secrets(request: SubmitRequest) -> Iterator[FindingAnswer]:
                 detail=f"its value looks like {one.looks_like}, and a record is kept for ever",
                 next=f"give a reference under secrets, or insist with --allow-plain {one.name}",
             )
+
+
+_BEAT = "DISPATCH_BEAT"
+"""What a job runs to say that it goes on, where its output can't be read."""
 
 
 def _size(spec: Spec, plan: Plan) -> Iterator[FindingAnswer]:
@@ -145,11 +163,12 @@ def _plan(plan: Plan, spec: Spec, declared: Declarations) -> Iterator[FindingAns
     rules += [(f"plan.causes.{cause}", cause, rule) for cause, rule in plan.causes.items()]
     for place, cause, rule in rules:
         yield from _rule(place, cause, rule, (spec, declared))
-    if plan.progress_limit_s is not None and not declared.can(Capability.OUTPUT):
+    silent = plan.progress_limit_s is not None and not declared.can(Capability.OUTPUT)
+    if silent and _BEAT not in (spec.script or " ".join(spec.command or ())):
         yield _warning(
             "plan.progress_limit_s",
-            "this cluster's output can't be read, so nobody can tell progress from none",
-            "remove it, or watch the output yourself",
+            "this cluster's output can't be read, so a job shows progress only where it says so",
+            f'have it run sh -c "${_BEAT}" once an epoch (on Slurm), or remove the limit',
         )
 
 

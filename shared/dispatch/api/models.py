@@ -414,6 +414,7 @@ class Problem(Answer):
         field: The field of the request, or of the entry, at fault.
         entry: The entry at fault, 0 for the header.
         rule: The short name of the rule that was broken.
+        page: Where the documentation explains the code, from the root of the repository.
     """
 
     type: str
@@ -425,3 +426,4 @@ class Problem(Answer):
     field: str | None = None
     entry: int | None = None
     rule: str | None = None
+    page: str | None = None

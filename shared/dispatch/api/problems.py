@@ -8,6 +8,7 @@ from types import MappingProxyType
 from dispatch import errors
 from dispatch.api.models import Problem
 from dispatch.errors import DispatchError, RecordRefused
+from dispatch.narrate.pages import error_page
 
 STATUS: Mapping[type[DispatchError], int] = MappingProxyType(
     {
@@ -77,6 +78,7 @@ def problem_of(error: DispatchError) -> Problem:
         field=field if isinstance(field, str) else None,
         entry=error.entry if isinstance(error, RecordRefused) else None,
         rule=(error.rule or None) if isinstance(error, RecordRefused) else None,
+        page=error_page(kind.code),
     )
 
 
@@ -84,7 +86,12 @@ def http_problem(status: int, detail: str) -> Problem:
     """Return the problem of a request that no route ever saw."""
     code, title = _HTTP_CODES[status]
     return Problem(
-        type=f"urn:dispatch:problem:{code}", title=title, status=status, code=code, detail=detail
+        type=f"urn:dispatch:problem:{code}",
+        title=title,
+        status=status,
+        code=code,
+        detail=detail,
+        page=error_page(code),
     )
 
 

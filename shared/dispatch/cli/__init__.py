@@ -5,6 +5,10 @@ from __future__ import annotations
 
 def main() -> None:
     """Run `dispatch`; the process exits with one of the documented codes."""
-    from dispatch.cli.app import app
+    import sys
 
+    from dispatch.cli.app import app
+    from dispatch.cli.spelling import writable
+
+    writable(sys.stdout, sys.stderr)
     app()

@@ -136,4 +136,9 @@ def _row(row: Row) -> tuple[str, ...]:
 
 
 def _amount(amount: Amount) -> tuple[str, str, str]:
-    return f"{amount.runs:,}", f"{amount.node_hours:,.2f}", f"{amount.gpu_hours:,.2f}"
+    return f"{amount.runs:,}", _hours(amount.node_hours), _hours(amount.gpu_hours)
+
+
+def _hours(hours: float) -> str:
+    """Return hours for a table; little isn't nothing."""
+    return "<0.01" if 0 < hours < 0.005 else f"{hours:,.2f}"

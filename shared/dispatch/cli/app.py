@@ -115,7 +115,7 @@ _IN_SHORT = {
     "history": "Show every entry of a record.",
     "export": "Print a record as a text that folds the same anywhere.",
     "verify": "Fold an exported record here, or name the rule it breaks.",
-    "resubmit": "Start jobs anew; with --set a settled one, changed.",
+    "resubmit": "Start jobs again; with --anew a settled one, as a new job.",
     "abandon": "Vouch for an attempt or an object, so that it blocks nothing.",
     "usage": "Report node-hours, GPU-hours and what was lost to which cause.",
     "next": "Say what would happen next to a record, and why.",

@@ -56,6 +56,10 @@ def init(
 ) -> None:
     """Write a commented job file to begin with, and the schema that editors complete it by."""
     shown = screen()
+    if str(file) in {one.value for one in Kind}:
+        raise typer.BadParameter(
+            f"{file} is a scheduler, and a file is named here: dispatch init --scheduler {file}"
+        )
     if file.exists() and not force:
         there = InvalidRequest(f"{file} is there already, and was left alone")
         shown.problem(there, then="name another file, or say --force")

@@ -6,14 +6,14 @@ import os
 from urllib.parse import urlsplit
 
 from dispatch.cli.exits import NoEndpoint
-from dispatch.client import Bearer, Client, SigV4
+from dispatch.client import Bearer, Client, Patience, SigV4
 from dispatch.errors import InvalidRequest
 from dispatch.settings import stack_url, state_directory
 
 AUTH_WAYS = ("none", "iam", "bearer")
 
 
-def client(url: str | None) -> Client:
+def client(url: str | None, patience: Patience | None = None) -> Client:
     """Return a client of the endpoint that is asked for, or of the stack that runs here.
 
     DISPATCH_AUTH says how to sign in: none, iam (AWS signatures) or bearer (DISPATCH_TOKEN). Where
@@ -32,16 +32,17 @@ def client(url: str | None) -> Client:
     )
     match way:
         case "none":
-            return Client(where)
+            return Client(where, patience=patience)
         case "bearer":
             if not token:
                 raise InvalidRequest(
                     "it is empty, and DISPATCH_AUTH asks for it", field="DISPATCH_TOKEN"
                 )
-            return Client(where, auth=Bearer(lambda: token))
+            return Client(where, auth=Bearer(lambda: token), patience=patience)
         case "iam":
             region = host.split(".")[2] if host.endswith(".amazonaws.com") else None
-            return Client(where, auth=SigV4(region, profile=os.environ.get("AWS_PROFILE")))
+            signs = SigV4(region, profile=os.environ.get("AWS_PROFILE"))
+            return Client(where, auth=signs, patience=patience)
         case _:
             raise InvalidRequest(
                 f"{way!r} is none of {', '.join(AUTH_WAYS)}", field="DISPATCH_AUTH"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from dispatch.cli.files import FileRefused, NoExport
 from dispatch.client import BadAnswer, ServerFailed, Unreachable, WaitedTooLong
 from dispatch.errors import (
     BadConfiguration,
@@ -93,6 +94,11 @@ _NEXT: tuple[tuple[type[DispatchError], str], ...] = (
     (NotHere, "install that part too: pip install 'dispatch-record[embedded,simulate]'"),
     (JobNotFound, "`dispatch list --all` shows the jobs there are"),
     (JobTombstoned, "the record was removed; submit a new job under another key"),
+    (
+        NoExport,
+        "`dispatch export JOB -o FILE` writes one; a job file is for `dispatch lint` and `submit`",
+    ),
+    (FileRefused, "see that the path is right, and that you may read or write there"),
     (JobFileRefused, "correct it; `dispatch lint FILE` judges it again and sends nothing"),
     (
         ClusterDrained,

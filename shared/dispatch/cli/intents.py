@@ -19,7 +19,6 @@ from dispatch.cli.screen import Screen, screen
 from dispatch.client import Choice, Client, intend_each, new_key, resubmit, select
 from dispatch.client.again import again
 from dispatch.core.parts import Effect
-from dispatch.core.project import State
 from dispatch.errors import DispatchError, NotSettled, TryLater, Unknown
 from dispatch.record.codec import decode_header
 from dispatch.record.names import IntentKind
@@ -32,19 +31,6 @@ _HELP: dict[IntentKind, str] = {
     IntentKind.GIVE_UP: "End jobs as failed, with the cause of the hold they wait in.",
 }
 
-_Jobs = Annotated[
-    list[str] | None, typer.Argument(metavar="JOB", help="Jobs' ids; or choose them by options.")
-]
-_Cluster = Annotated[
-    str | None, typer.Option("--cluster", "-c", help="Choose those of this cluster.")
-]
-_States = Annotated[
-    list[State] | None, typer.Option("--state", help="Choose those that do this; any of several.")
-]
-_Owner = Annotated[
-    str | None, typer.Option("--owner", help="Choose those that this principal submitted.")
-]
-_Name = Annotated[str | None, typer.Option("--name", help="Choose those of this name.")]
 _Preview = Annotated[
     bool, typer.Option("--preview", help="Show which jobs are meant, and send nothing.")
 ]
@@ -73,15 +59,15 @@ class _Wish:
 
 def _verb(kind: IntentKind) -> Callable[..., None]:
     def ask(
-        jobs: _Jobs = None,
+        jobs: options.SomeJobs = None,
         *,
         reason: options.Reason = None,
         intent_id: options.IntentId = None,
         label: options.Labels = None,
-        cluster: _Cluster = None,
-        state: _States = None,
-        owner: _Owner = None,
-        name: _Name = None,
+        cluster: options.ThisCluster = None,
+        state: options.States = None,
+        owner: options.Owner = None,
+        name: options.Name = None,
         preview: _Preview = False,
         yes: _Yes = False,
         url: options.Url = None,
@@ -111,7 +97,7 @@ def _send(jobs: list[str], choice: Choice, wish: _Wish, url: str | None, shown: 
 
 
 def show_resubmit(
-    jobs: _Jobs = None,
+    jobs: options.SomeJobs = None,
     *,
     set_: Annotated[
         list[str] | None,
@@ -121,38 +107,42 @@ def show_resubmit(
             help="Change a field: a new job that supersedes the settled one.",
         ),
     ] = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="A settled one as it was: as a new job, too.")
+    ] = False,
     key: Annotated[
         str | None,
-        typer.Option("--key", help="With --set: the new job's idempotency key."),
+        typer.Option("--key", help="With --set or --anew: the new job's idempotency key."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --set: print the request and send nothing.")
+        bool,
+        typer.Option("--dry-run", help="With --set or --anew: print the request and send nothing."),
     ] = False,
     allow_plain: options.AllowPlain = None,
     reason: options.Reason = None,
     intent_id: options.IntentId = None,
     label: options.Labels = None,
-    cluster: _Cluster = None,
-    state: _States = None,
-    owner: _Owner = None,
-    name: _Name = None,
+    cluster: options.ThisCluster = None,
+    state: options.States = None,
+    owner: options.Owner = None,
+    name: options.Name = None,
     preview: _Preview = False,
     yes: _Yes = False,
     url: options.Url = None,
     json_: options.Json = False,
 ) -> None:
-    """Stop what runs, then start jobs as a new submission; with --set, a settled one anew."""
+    """Stop what runs, then start jobs as a new submission; with --anew, a settled one again."""
     shown = screen(machine=json_)
-    if set_ is None:
+    if set_ is None and not anew:
         if key is not None or dry_run or allow_plain:
-            raise typer.BadParameter("--key, --dry-run and --allow-plain go with --set")
+            raise typer.BadParameter("--key, --dry-run and --allow-plain go with --set or --anew")
         labels = dict(pairs_of("--label", label))
         choice = Choice(labels, cluster, frozenset(state or ()), owner, name)
         wish = _Wish(IntentKind.RESUBMIT, intent_id, reason, preview, yes)
         _send(jobs or [], choice, wish, url, shown)
         return
     if jobs is None or len(jobs) != 1:
-        raise typer.BadParameter("--set changes one job: name it")
+        raise typer.BadParameter("--set and --anew are for one job: name it")
     (job,) = jobs
     changes, plain = changes_of(set_), tuple(allow_plain or ())
     with client(url) as to:
@@ -314,6 +304,9 @@ def _receipt(receipt: ReceiptAnswer, shown: Screen) -> Code:
         shown.note(f"dispatch why {receipt.job_id} says where reading stops, and what still works")
         return Code.UNKNOWN
     if receipt.effect is Effect.NO_EFFECT:
+        settled = receipt.kind is IntentKind.RESUBMIT and receipt.outcome is not None
+        if settled:
+            shown.note(f"dispatch resubmit {receipt.job_id} --anew runs it again, as a new job")
         shown.note(f"dispatch why {receipt.job_id} says what can be done instead")
         return Code.REFUSED
     return Code.OK

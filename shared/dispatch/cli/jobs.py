@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from dispatch.cli.connect import client
 from dispatch.cli.exits import outcome_code
 from dispatch.cli.screen import Screen, in_place, pairs, screen
 from dispatch.client import Client, Until, WaitedTooLong, asks, over, settled
+from dispatch.errors import TryLater
 from dispatch.narrate.words import duration, hold_words
 
 
@@ -155,7 +157,14 @@ def watch(
     redraws = shown.out.is_terminal and not shown.machine and not lines
     with client(url) as to, _place(shown, redraws) as draw:
         try:
-            for answer in to.watch(job, timeout=limit, every=redraws):
+            for answer in _watched(to, job, (limit, redraws)):
+                if isinstance(answer, TryLater):
+                    lost = f"{answer}; asking again"
+                    if redraws and last is not None:
+                        draw(pairs({**_pairs(last, shown), "no news": lost}))
+                    else:
+                        shown.note(lost)
+                    continue
                 if redraws:
                     draw(pairs(_pairs(answer, screen(utc=utc))))
                 else:
@@ -168,6 +177,33 @@ def watch(
                 raise
     if exit_status and last is not None:
         raise typer.Exit(int(outcome_code(last.outcome)))
+
+
+ASK_AGAIN_S = 5.0
+"""Seconds that a watch waits where it was answered before and isn't any more."""
+
+
+def _watched(
+    to: Client, job: str, how: tuple[timedelta | None, bool]
+) -> Iterator[StatusAnswer | TryLater]:
+    """Yield what a job is doing; an outage that begins on the way is told once, and waited out."""
+    limit, every = how
+    last: StatusAnswer | None = None
+    told = False
+    while True:
+        try:
+            for answer in to.watch(job, timeout=limit, every=every):
+                if every or told or last is None or answer != last:
+                    yield answer
+                last, told = answer, False
+            return
+        except TryLater as error:
+            if last is None or limit is not None:
+                raise
+            if not told:
+                yield error
+            told = True
+            time.sleep(ASK_AGAIN_S)
 
 
 @contextmanager

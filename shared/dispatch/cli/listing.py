@@ -11,7 +11,10 @@ import typer
 from dispatch.api import ListedAnswer
 from dispatch.cli import options
 from dispatch.cli.connect import client
+from dispatch.cli.request import pairs_of
 from dispatch.cli.screen import Screen, screen
+from dispatch.client import Choice
+from dispatch.core.project import State
 from dispatch.narrate.words import hold_words
 
 
@@ -24,7 +27,11 @@ def list_jobs(
     *,
     all_: Annotated[bool, typer.Option("--all", "-a", help="Settled ones too.")] = False,
     settled: Annotated[bool, typer.Option("--settled", help="Only settled ones.")] = False,
-    cluster: Annotated[str | None, typer.Option("--cluster", "-c")] = None,
+    label: options.Labels = None,
+    cluster: options.ThisCluster = None,
+    state: options.States = None,
+    owner: options.Owner = None,
+    name: options.Name = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most how many.")] = 100,
     url: options.Url = None,
     json_: options.Json = False,
@@ -33,8 +40,12 @@ def list_jobs(
     """List jobs, oldest first; those that aren't settled, unless you say otherwise."""
     shown = screen(machine=json_, utc=utc)
     wanted = None if all_ else settled
+    labels = dict(pairs_of("--label", label))
+    choice = Choice(labels, cluster, frozenset(state or ()), owner, name)
     with client(url) as to:
-        found = list(islice(to.jobs(settled=wanted, cluster=cluster, summary=True), limit + 1))
+        lines = to.jobs(settled=wanted, cluster=cluster, summary=True)
+        chosen = (one for one in lines if choice == Choice(cluster=cluster) or choice.meets(one))
+        found = list(islice(chosen, limit + 1))
     more = len(found) > limit
     if json_:
         for one in found[:limit]:
@@ -81,6 +92,7 @@ def state_of(line: ListedAnswer) -> str:
         return f"unreadable: entry {told.refusal.entry}, {told.refusal.rule}"
     if told.outcome is None:
         held = "; ".join(hold_words(one) for one in told.holds)
-        return f"{told.state} ({held})" if held else str(told.state)
+        said = held if told.state is State.HELD else f"hold asked {held}"
+        return f"{told.state} ({said})" if held else str(told.state)
     cause = f" ({told.cause})" if told.cause is not None else ""
     return f"{told.outcome}{cause}" + ("" if line.settled_at else ", not settled")

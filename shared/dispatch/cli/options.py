@@ -8,13 +8,29 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter, ValidationError
 
+from dispatch.cli.completing import open_jobs
+from dispatch.core.project import State
 from dispatch.errors import InvalidRequest
 from dispatch.record.model import Instant
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
-Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="One job's id, or several.")]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.", autocompletion=open_jobs)]
+Jobs = Annotated[
+    list[str],
+    typer.Argument(metavar="JOB…", help="One job's id, or several.", autocompletion=open_jobs),
+]
+SomeJobs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="JOB", help="Jobs' ids; or choose them by options.", autocompletion=open_jobs
+    ),
+]
 Source = Annotated[
-    str, typer.Argument(metavar="JOB|FILE", help="A job's id, or an exported record (- for stdin).")
+    str,
+    typer.Argument(
+        metavar="JOB|FILE",
+        help="A job's id, or an exported record (- for stdin).",
+        autocompletion=open_jobs,
+    ),
 ]
 File = Annotated[str, typer.Argument(metavar="FILE", help="An exported record (- for stdin).")]
 Url = Annotated[
@@ -46,6 +62,12 @@ Labels = Annotated[
     list[str] | None,
     typer.Option("--label", "-l", metavar="NAME=VALUE", help="Those with this label; all of them."),
 ]
+ThisCluster = Annotated[str | None, typer.Option("--cluster", "-c", help="Those of this cluster.")]
+States = Annotated[
+    list[State] | None, typer.Option("--state", help="Those that do this; any of several.")
+]
+Owner = Annotated[str | None, typer.Option("--owner", help="Those that this principal submitted.")]
+Name = Annotated[str | None, typer.Option("--name", help="Those of this name.")]
 ClustersFrom = Annotated[
     str | None,
     typer.Option(

@@ -11,7 +11,7 @@ from rich.text import Text
 from dispatch.cli import options
 from dispatch.cli.connect import client
 from dispatch.cli.exits import Code
-from dispatch.cli.files import is_file, text_of, write
+from dispatch.cli.files import export_of, is_file, text_of, write
 from dispatch.cli.screen import Screen, screen
 from dispatch.client import settled
 from dispatch.core.fold import fold
@@ -35,7 +35,7 @@ def add(app: typer.Typer) -> None:
 
 def _record(source: str, url: str | None) -> View:
     if is_file(source):
-        return import_text(text_of(source))
+        return import_text(export_of(source))
     with client(url) as to:
         return to.record(source)
 

@@ -22,7 +22,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dispatch.cli.exits import code_of, next_of
+from dispatch.cli.fitting import fitted
 from dispatch.errors import DispatchError, RecordRefused
+from dispatch.narrate.pages import error_page
 from dispatch.narrate.words import Reader
 from dispatch.record.model import instant_text
 
@@ -86,7 +88,11 @@ class Screen:
 
     def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write a table; the last column takes what is left of the width."""
-        self._print(grid(titles, rows))
+        self._print(self.grid(titles, rows))
+
+    def grid(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+        """Return a table that fits the terminal; the last column takes what is left."""
+        return grid(*fitted(titles, rows, self.out.width))
 
     def pairs(self, values: Mapping[str, str | None]) -> None:
         """Write names and values, one a line; those without a value are left out."""
@@ -117,6 +123,7 @@ class Screen:
         self.err.print(Text.assemble(("error: ", "bold red"), what), soft_wrap=True)
         if said:
             self.err.print(Text.assemble(("  next: ", "bold"), said), soft_wrap=True)
+        self.err.print(Text.assemble(("  more: ", "bold"), error_page(error.code)), soft_wrap=True)
 
 
 def grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -232,6 +239,7 @@ def problem_data(error: DispatchError) -> dict[str, Any]:
         "job": error.job,
         "field": getattr(error, "field", None),
         "next": next_of(error),
+        "page": error_page(error.code),
     }
     if isinstance(error, RecordRefused):
         data |= {"entry": error.entry, "rule": error.rule}

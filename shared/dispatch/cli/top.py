@@ -16,9 +16,10 @@ from dispatch.cli import options
 from dispatch.cli.clusters import trouble_of
 from dispatch.cli.connect import client
 from dispatch.cli.listing import state_of
-from dispatch.cli.screen import Screen, grid, in_place, screen
-from dispatch.client import Choice, Client, select
+from dispatch.cli.screen import Screen, in_place, screen
+from dispatch.client import Choice, Client, ServerFailed, select
 from dispatch.core.project import State
+from dispatch.errors import TryLater
 from dispatch.narrate.words import duration
 
 _CLUSTERS = ("CLUSTER", "OPEN", "LOOKED AFTER", "BRAKES AND TROUBLE")
@@ -51,11 +52,17 @@ def top(
         if json_ or once or not shown.out.is_terminal:
             _print(to, choice, shown)
             return
+        seen = _look(to, choice)
         with in_place(shown) as draw:
+            lost = ""
             while True:
-                at = screen(utc=utc)
-                draw(_drawn(*_look(to, choice), at))
+                draw(_drawn(*seen, shown, lost))
                 time.sleep(every)
+                try:
+                    seen, shown, lost = _look(to, choice), screen(utc=utc), ""
+                except (TryLater, ServerFailed) as error:
+                    # Whoever is on call looks here when things fail: what was known stays.
+                    lost = f"No news since then: {error}. Asking again."
 
 
 def _look(to: Client, choice: Choice) -> tuple[tuple[ClusterAnswer, ...], list[ListedAnswer]]:
@@ -99,7 +106,7 @@ def _print(to: Client, choice: Choice, shown: Screen) -> None:
 
 
 def _drawn(
-    clusters: Sequence[ClusterAnswer], jobs: Sequence[ListedAnswer], shown: Screen
+    clusters: Sequence[ClusterAnswer], jobs: Sequence[ListedAnswer], shown: Screen, lost: str = ""
 ) -> RenderableType:
     height = max(5, shown.out.height - len(clusters) - 6)
     cut = f"; {len(jobs) - height} more don't fit" if len(jobs) > height else ""
@@ -107,10 +114,10 @@ def _drawn(
     rows = [_row(one, clusters, shown) for one in jobs[:height]]
     return Group(
         Text(title, style="bold"),
+        Text(lost, style="bold red"),
+        shown.grid(_CLUSTERS, _cluster_rows(clusters, jobs, shown)),
         Text(""),
-        grid(_CLUSTERS, _cluster_rows(clusters, jobs, shown)),
-        Text(""),
-        grid(_JOBS, rows) if rows else Text("no open jobs"),
+        shown.grid(_JOBS, rows) if rows else Text("no open jobs"),
     )
 
 

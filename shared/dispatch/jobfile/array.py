@@ -24,9 +24,9 @@ from dispatch.jobfile.model import (
     Array,
     JobFile,
     Scalar,
-    problem_of,
 )
 from dispatch.jobfile.reading import JobFileRefused, Place, Problem, line_of
+from dispatch.jobfile.wording import problem_of
 from dispatch.record.codec import canonical, encode
 
 _PLACEHOLDER = re.compile(r"\{\{ *(" + PARAMETER + r") *\}\}")

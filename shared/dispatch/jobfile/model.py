@@ -1,10 +1,8 @@
-"""What a job file may say, its schema for editors, and pydantic's refusals in plain words."""
+"""What a job file may say, and its schema for editors."""
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import json
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
@@ -20,7 +18,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from dispatch.jobfile.reading import Place, Problem
 from dispatch.record.header import EksSpec, LocalSpec, Plan, Rule, SlurmSpec, Spec
 from dispatch.record.model import JobId, Model, Name
 from dispatch.record.names import UnmatchedPolicy
@@ -152,48 +149,5 @@ def _or_parameter(field: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "anyOf": [*ways, parameter]}
 
 
-# --- what pydantic says, in words -------------------------------------------------------------
-
-
-def problem_of(error: dict[str, Any], lines: Mapping[Place, int]) -> Problem:
-    """Return what pydantic says of a job file, with the field and its line."""
-    place = tuple(part for part in error["loc"] if part != "[key]")
-    line = next(
-        (lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in lines), None
-    )
-    dotted = ".".join(str(part) for part in place) or None
-    return Problem(_message(error, place), dotted, line or None)
-
-
-def _message(error: dict[str, Any], place: Place) -> str:
-    given = error["input"]
-    match error["type"]:
-        case "extra_forbidden":
-            near = difflib.get_close_matches(str(place[-1]), _FIELDS, n=1)
-            return "unknown field" + (f"; did you mean {near[0]!r}?" if near else "")
-        case "missing":
-            return "it must be given"
-        case "string_type" | "int_type" | "float_type" | "bool_type" if place[:1] == ("array",):
-            return "a text, a number, true or false is wanted"
-        case "string_type" if isinstance(given, int | float) and not isinstance(given, bool):
-            return f"text is wanted: write it in quotes, '{given}'"
-        case "string_type" if isinstance(given, bool):
-            return f"text is wanted: write it in quotes, '{str(given).lower()}'"
-        case "model_type" | "dict_type":
-            return "fields are wanted, as {name: value}"
-        case "too_short":
-            return "at least one is wanted"
-        case "tuple_type" if place[:1] == ("array",):
-            return "a list of values is wanted, as [1, 2]"
-        case "tuple_type":
-            return "a list is wanted, as [python, train.py]"
-        case "int_type" | "int_from_float":
-            return f"a whole number is wanted, not {json.dumps(given)}"
-        case "enum":
-            return f"unknown name {given!r}; one of {error['ctx']['expected']}"
-        case _:
-            said = str(error["msg"])
-            return said[:1].lower() + said[1:]
-
-
-_FIELDS = sorted({*JobFile.model_fields, *Plan.model_fields, *Array.model_fields})
+FIELDS = tuple(sorted({*JobFile.model_fields, *Plan.model_fields, *Array.model_fields}))
+"""Every name that a field may have at the top of a file, of its plan or of its array."""

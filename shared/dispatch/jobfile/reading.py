@@ -148,7 +148,10 @@ class _Reading:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = None if mark is None else mark.line + 1
-            raise self._refused(error.problem or "it can't be read", line) from None
+            problem = error.problem or "it can't be read"
+            tab = "'\\t'" in problem
+            said = "a tab stands there, and YAML is indented by spaces" if tab else problem
+            raise self._refused(said, line) from None
         except (yaml.YAMLError, ValueError) as error:
             raise self._refused(str(error).splitlines()[0], None) from None
         except RecursionError:

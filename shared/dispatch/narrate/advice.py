@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dispatch.core import rules
 from dispatch.core.job import Job
 from dispatch.core.parts import AttemptState, SchedulerObject
-from dispatch.record.names import UnmatchedPolicy
+from dispatch.record.names import Capability, UnmatchedPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ def advice(job: Job) -> Iterator[Advice]:
     yield from _questions(job)
     if job.settled_at is not None:
         yield Advice(
-            f"dispatch submit FILE --supersedes {name}",
-            "run it again, changed or not, as a new job",
+            f"dispatch resubmit {name} --anew",
+            "run it again as it was, as a new job; --set FIELD=VALUE in its place changes a field",
         )
         yield Advice(
-            f"dispatch resubmit {name} --set FIELD=VALUE",
-            "the same without its file: what its record says, with that change",
+            f"dispatch submit FILE --supersedes {name}",
+            "the same from a file of your own, changed as you like",
         )
         yield Advice(f"dispatch export {name}", "keep the record as a file")
         yield Advice(f"dispatch tombstone {name}", "remove the record; its key is kept")
@@ -53,7 +53,7 @@ def advice(job: Job) -> Iterator[Advice]:
         yield Advice(f"dispatch hold {name}", "keep it from running until it is released")
         yield Advice(f"dispatch requeue {name}", "run it again from the start")
         yield Advice(f"dispatch cancel {name}", "end it for good")
-    if job.objects:
+    if job.objects and job.declarations.can(Capability.OUTPUT):
         yield Advice(f"dispatch logs {name}", "read what it wrote")
     yield Advice(f"dispatch history {name}", "every entry of the record")
 

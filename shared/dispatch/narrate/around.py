@@ -10,6 +10,7 @@ from dispatch.core import rules
 from dispatch.core.job import Job
 from dispatch.core.project import State, Status, state_of
 from dispatch.narrate.advice import Advice
+from dispatch.narrate.standing import own_run
 from dispatch.narrate.words import Reader, quoted
 
 NOT_SAFE = (
@@ -77,14 +78,15 @@ def again(job: Job) -> Iterator[str]:
     name = job.job_id
     vouched = [one.ref for one in job.objects.values() if one.abandoned and not one.ended]
     if job.settled_at is not None:
-        yield f"Yes, as a new job: dispatch submit FILE --supersedes {name}."
+        yield f"Yes, as a new job: dispatch resubmit {name} --anew."
     elif job.ending is not None:
         yield (
             "Not yet: it has its outcome, and something of it may be left. Once it is settled, "
-            f"submit a new job with --supersedes {name}; before, that is refused."
+            f"dispatch resubmit {name} --anew; before, that is refused."
         )
     else:
-        stops = "it stops what runs, and " if state_of(job) is State.RUNNING else "it "
+        runs = state_of(job) is State.RUNNING or own_run(job) is not None
+        stops = "it stops what runs, and " if runs else "it "
         yield (
             f"Yes, by dispatch resubmit {name} alone: {stops}starts again only once everything of "
             "it is verified stopped. A new job under another key would run beside it."

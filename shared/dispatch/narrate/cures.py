@@ -206,4 +206,4 @@ CURES: Mapping[Cause, Cure] = MappingProxyType(
         ),
     }
 )
-"""Every cause; a test holds it complete, and `docs/reference/causes.md` is written from it."""
+"""Every cause; a test holds it complete, and `docs/reference/causes` is written from it."""

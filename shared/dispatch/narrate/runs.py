@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dispatch.core.job import Job
 from dispatch.core.parts import Attempt, AttemptState, Run, SchedulerObject, Submission
 from dispatch.narrate.sentences import adjust_words, trigger_words
 from dispatch.narrate.words import Reader, duration, on_nodes, quoted, state_words
-from dispatch.record.names import ObjectState
+from dispatch.record.names import Cause, ObjectState
+
+_SLURM_REF = re.compile(r"^[^:@]+:([0-9]+)@[0-9]+\Z")
+_ACCOUNTS = frozenset({"accounting", "slurmdbd"})
+"""What a sighting's source is called where it comes from a scheduler's books."""
 
 
 def runs_of(job: Job, reader: Reader) -> Iterator[str]:
@@ -51,14 +56,29 @@ def _attempt(job: Job, attempt: Attempt, reader: Reader) -> Iterator[str]:
     became = "  It showed all the same, as"
     if attempt.state is AttemptState.STARTED:
         became = f"{name}: became"
-    for known in objects:
+    for nth, known in enumerate(objects):
+        if nth:
+            became = f"  Start {attempt.n}.{attempt.a} has another object,"
         yield f"{became} {known.ref}{_marks(job, known)}."
+        if nth:
+            yield "    Dispatch sent that start once: who made another isn't in its record."
         for run in (*job.past.get(known.ref, ()), known.run):
             yield f"    {run_words(known, run, reader)}"
+            if run.r > 1 and not _asked_for(job, known, run):
+                yield "      Dispatch hadn't asked for it: the scheduler, or somebody there, did."
+
+
+def _asked_for(job: Job, known: SchedulerObject, run: Run) -> bool:
+    """Return whether a call of Dispatch's may have brought a run about."""
+    calls = (*job.calls, *job.done_calls)
+    return any(one.ref == known.ref and one.run < run.r for one in calls)
 
 
 def _marks(job: Job, known: SchedulerObject) -> str:
     marks = []
+    slurm = _SLURM_REF.match(known.ref) if job.declarations.adapter == "slurm" else None
+    if slurm is not None:
+        marks.append(f"job {slurm[1]} in Slurm")
     if known.retired is not None:
         marks.append(f"retired: {known.retired}")
     if known.expired is not None:
@@ -72,6 +92,10 @@ def run_words(known: SchedulerObject, run: Run, reader: Reader) -> str:
     """Return where and how long a run ran, how it ended, and the scheduler's words beside it."""
     cause = f" [{run.cause}]" if run.cause is not None else ""
     words = f" The scheduler's words: {quoted(run.reason)}." if run.reason else ""
+    if run.cause is Cause.STOPPED_OUTSIDE and not run.reason:
+        words = " The scheduler named nobody."
+    if run.ended and run.source in _ACCOUNTS:
+        words += " The scheduler's list had forgotten it; its accounting knew."
     said = f"Run {run.r}"
     if not run.executed:
         verb = state_words(known, run)

@@ -13,9 +13,10 @@ from dispatch.narrate.advice import Advice, advice, advice_on_refused
 from dispatch.narrate.around import NOT_SAFE, Around, advice_around, again, around_words
 from dispatch.narrate.chronicle import Chronicle, Moment, chronicle
 from dispatch.narrate.cures import CURES
+from dispatch.narrate.pages import cause_page
 from dispatch.narrate.runs import runs_of
 from dispatch.narrate.sentences import created, sentence
-from dispatch.narrate.standing import since_of
+from dispatch.narrate.standing import own_run, since_of
 from dispatch.narrate.words import CAUSE_WORDS, Reader, counted, hold_words, on_nodes, quoted
 from dispatch.record import fact as facts
 from dispatch.record.control import Control
@@ -94,7 +95,7 @@ def why(
     status = project(told.job, discovery, reader.now, staleness=staleness)
     return Story(
         job_id=view.job_id,
-        headline=headline(status),
+        headline=headline(status, beside=_beside(told.job, status)),
         sections=(
             Section("What was wanted", tuple(_wanted(told, told.job.header, reader))),
             Section("What ran", tuple(runs_of(told.job, reader))),
@@ -116,17 +117,29 @@ def _helps(status: Status) -> Iterator[Section]:
         return
     cure = CURES[status.cause]
     likely = cure.likely.replace(" JOB", f" {status.job_id}").replace("`", "")
-    yield Section(f"What most likely helps against {status.cause}", (cure.meaning, likely))
+    more = f"More: {cause_page(status.cause)}."
+    yield Section(f"What most likely helps against {status.cause}", (cure.meaning, likely, more))
 
 
-def headline(status: Status) -> str:
-    """Return a job's status in one line."""
+def _beside(job: Job, status: Status) -> bool:
+    """Return whether what is being stopped isn't a job's run, which goes on."""
+    return status.state is State.STOPPING and own_run(job) is not None
+
+
+def headline(status: Status, *, beside: bool = False) -> str:
+    """Return a job's status in one line.
+
+    Args:
+        status: What it is doing.
+        beside: Whether what is being stopped isn't its run.
+    """
     said = f"{status.job_id} {quoted(status.name)} on {status.cluster}: "
     if status.outcome is None:
         held = " and ".join(hold_words(one) for one in status.holds)
         if held and status.state is not State.HELD:
             held = f", held {held}"
-        return f"{said}{status.state} {held}".rstrip().replace(" ,", ",")
+        doing = "running, while an object beside its run is stopped" if beside else status.state
+        return f"{said}{doing} {held}".rstrip().replace(" ,", ",")
     cause = f" ({status.cause})" if status.cause and status.outcome is Outcome.FAILED else ""
     end = "settled" if status.settled_at else "not settled yet"
     return f"{said}{status.outcome}{cause}, {end}"
@@ -181,7 +194,8 @@ _STATES: dict[State, str] = {
 
 
 def _now(job: Job, status: Status, around: Around, reader: Reader) -> Iterator[str]:
-    said = _STATES[status.state]
+    beside = _beside(job, status)
+    said = _STATES[State.RUNNING if beside else status.state]
     if _ends_by_itself(job, status):
         yield "Its run is ending at the scheduler, which hasn't said yet that it has ended."
         yield from around_words(status, around, reader)
@@ -190,7 +204,7 @@ def _now(job: Job, status: Status, around: Around, reader: Reader) -> Iterator[s
     held = " and ".join(hold_words(one) for one in status.holds)
     if status.outcome is None:
         since = since_of(job)
-        runs = job.canonical if status.state is State.RUNNING else None
+        runs = job.canonical if beside or status.state is State.RUNNING else None
         where = "" if runs is None else on_nodes(runs.run)
         by = f" {held}" if held and status.state is State.HELD else ""
         said = f"{said.removesuffix('.')}{where}{by}, since {reader.time(since)} "
@@ -275,7 +289,7 @@ def _still(job: Job, status: Status, around: Around, reader: Reader) -> Iterator
     )
     if reasons:
         yield "Yes:" if _executes(job) else "It isn't ruled out:"
-        yield from (f"  {reason}" for reason in reasons)
+        yield from (f"  {reason}{_which(job, reason)}" for reason in reasons)
     elif job.ending is not None:
         yield "Nothing is known of that could; the next complete look will settle it."
     elif job.held:
@@ -283,6 +297,17 @@ def _still(job: Job, status: Status, around: Around, reader: Reader) -> Iterator
     else:
         brake = " once its cluster's brake is off" if around.holds_back else ""
         yield f"Nothing of it runs now; Dispatch will start it{brake}."
+
+
+def _which(job: Job, reason: str) -> str:
+    """Return whether an object that a reason names is the job's run, where there are several."""
+    live = [one for one in job.objects.values() if not one.ended]
+    if len(live) < 2:
+        return ""
+    for one in live:
+        if reason.startswith(f"object {one.ref} "):
+            return ": its run" if one is job.canonical else ": not its run" if one.retired else ""
+    return ""
 
 
 def _executes(job: Job) -> bool:

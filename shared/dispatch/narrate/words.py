@@ -24,7 +24,7 @@ CAUSE_WORDS: dict[Cause, str] = {
     Cause.LAUNCH_FAILED: "could not be launched",
     Cause.IMAGE_PULL_FAILED: "could not pull its image",
     Cause.EVICTED: "was evicted",
-    Cause.DISK_PRESSURE: "was evicted because its node ran short of disk",
+    Cause.DISK_PRESSURE: "was evicted because it wrote more to its own disk than it may",
     Cause.STOPPED: "was stopped by Dispatch",
     Cause.STOPPED_OUTSIDE: "was stopped by somebody other than Dispatch",
     Cause.INTERRUPTED: "was interrupted",

@@ -1,45 +1,27 @@
 // Asking the API: as whom, and what it means when it doesn't answer.
 
-import { h } from "./dom.js";
+import { failed, fill, h, Problem } from "./dom.js";
+import * as signin from "./signin.js";
+import { claims, token } from "./signin.js";
 
-const TOKEN = "dispatch.token";
 const ROOT = new URL("..", import.meta.url);
 const HERE = new Set(["127.0.0.1", "localhost"]);
 
-/** Why a question wasn't answered, in words that say what to do. */
-export class Problem extends Error {
-  constructor(kind, title, message, then, code) {
-    super(message);
-    Object.assign(this, { kind, title, then, code });
-  }
-}
-
 export const origin = ROOT.origin;
-export const token = () => sessionStorage.getItem(TOKEN);
-export const signOut = () => sessionStorage.removeItem(TOKEN);
 export const local = HERE.has(location.hostname);
 
 /** Take the secret of a `dispatch ui` from the address, once; it is taken on this machine only. */
 export function fromAddress() {
   const given = /^#secret=([A-Za-z0-9_-]{20,})$/.exec(location.hash);
   if (!given) return;
-  if (local) sessionStorage.setItem(TOKEN, given[1]);
+  if (local) signin.bring(given[1]);
   history.replaceState(null, "", "#/jobs");
-}
-
-export function signIn(text) {
-  sessionStorage.setItem(TOKEN, text.trim().replace(/^Bearer\s+/i, ""));
 }
 
 /** When a token ends, where it says so. */
 export function ends(text) {
-  try {
-    const middle = text.split(".")[1].replaceAll("-", "+").replaceAll("_", "/");
-    const { exp } = JSON.parse(atob(middle));
-    return typeof exp === "number" ? new Date(exp * 1000).toISOString() : null;
-  } catch {
-    return null;
-  }
+  const { exp } = claims(text);
+  return typeof exp === "number" ? new Date(exp * 1000).toISOString() : null;
 }
 
 /** Return the answer to a question, or throw a `Problem`. */
@@ -48,11 +30,20 @@ export async function ask(path, query = {}, { signal } = {}) {
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
   }
+  await signin.fresh();
+  let reply = await answered(url, signal);
+  if (reply.status === 401 && (await signin.renew())) reply = await answered(url, signal);
+  const text = await reply.text();
+  const told = parsed(text);
+  if (reply.ok && told !== undefined) return told;
+  throw problem(reply, told);
+}
+
+async function answered(url, signal) {
   const headers = { Accept: "application/json, application/problem+json" };
   if (token()) headers.Authorization = `Bearer ${token()}`;
-  let reply;
   try {
-    reply = await fetch(url, {
+    return await fetch(url, {
       headers,
       signal,
       credentials: "omit",
@@ -70,10 +61,6 @@ export async function ask(path, query = {}, { signal } = {}) {
         : "See that you are on the right network. This page asks again by itself.",
     );
   }
-  const text = await reply.text();
-  const told = parsed(text);
-  if (reply.ok && told !== undefined) return told;
-  throw problem(reply, told);
 }
 
 function parsed(text) {
@@ -84,11 +71,16 @@ function parsed(text) {
   }
 }
 
+/** What an authorizer has against a token, by its own header. */
+function fault(reply) {
+  return /error_description="([^"]+)"/.exec(reply.headers.get("www-authenticate") ?? "")?.[1];
+}
+
 function problem(reply, told) {
-  const detail = told?.detail ?? told?.message ?? `It answered with ${reply.status}.`;
+  const detail = told?.detail ?? fault(reply) ?? told?.message ?? `It answered with ${reply.status}.`;
   const code = told?.code;
   if (reply.status === 401 || (reply.status === 403 && !code)) {
-    return new Problem("sign-in", "Who is asking?", detail);
+    return new Problem("sign-in", "Who is asking?", detail, "", "who");
   }
   switch (reply.status) {
     case 403:
@@ -141,8 +133,92 @@ function problem(reply, told) {
   }
 }
 
-/** The form in which a person gives a token, and is told what becomes of it. */
+/** How a person signs in: at the issuer where this deployment names one, else with a token. */
 export function signInView(refused, done) {
+  const told = refused ? h("p", { class: "note note-bad", role: "alert" }, refused) : "";
+  if (!signin.issuer) {
+    return h(
+      "div",
+      { class: "card sign-in" },
+      h("h1", { tabindex: -1 }, "Sign in"),
+      told,
+      h(
+        "p",
+        {},
+        "This API wants to know who asks. Paste an access token of its issuer, as you would put it into ",
+        h("code", {}, "DISPATCH_TOKEN"),
+        ".",
+      ),
+      tokenForm(done),
+      h(
+        "details",
+        { key: "no-token" },
+        h("summary", {}, "No token?"),
+        h(
+          "p",
+          {},
+          "Where the API takes AWS signatures, a browser can't sign by itself. Run ",
+          h("code", {}, "dispatch ui"),
+          " on your machine: it signs for this page with your credentials.",
+        ),
+      ),
+    );
+  }
+  const trouble = h("div", {});
+  const button = h("button", { class: "button primary", type: "button", key: "go" }, goTo());
+  const go = async () => {
+    button.disabled = true;
+    try {
+      await signin.begin();
+    } catch (error) {
+      fill(trouble, failed(error));
+      button.disabled = false;
+    }
+  };
+  button.addEventListener("click", go);
+  return h(
+    "div",
+    { class: "card sign-in" },
+    h("h1", { tabindex: -1 }, signin.justLeft() ? "Signed out" : "Sign in"),
+    told,
+    trouble,
+    signin.justLeft() ? leaving(trouble) : "",
+    h(
+      "p",
+      {},
+      "You sign in at ",
+      h("strong", {}, signin.issuerHost),
+      ", and come back to what you wanted to look at.",
+    ),
+    h("p", {}, button),
+    h(
+      "details",
+      { key: "token-instead" },
+      h("summary", {}, "Use a token instead"),
+      tokenForm(done),
+    ),
+  );
+}
+
+const goTo = () => `Sign in at ${signin.issuerHost}`;
+
+/** Signed out here isn't signed out there: say so, and offer it where the issuer does. */
+function leaving(trouble) {
+  const there = h("p", {}, `This tab has forgotten you; ${signin.issuerHost} hasn't. `);
+  signin.wayOut().then(
+    (out) => {
+      if (out === null) return;
+      there.append(
+        h("button", { class: "link", type: "button", onclick: out }, "Sign out there, too"),
+      );
+    },
+    (error) => fill(trouble, failed(error)),
+  );
+  return there;
+}
+
+/** The form in which a person gives a token, and is told what becomes of it. */
+function tokenForm(done) {
   const field = h("input", {
     id: "token",
     name: "token",
@@ -153,27 +229,18 @@ export function signInView(refused, done) {
     key: "token",
     "aria-describedby": "token-kept",
   });
-  const form = h(
+  return h(
     "form",
     {
-      class: "card sign-in",
+      class: "token-form",
       onsubmit: (event) => {
         event.preventDefault();
         if (!field.value.trim()) return;
-        signIn(field.value);
+        signin.bring(field.value);
         field.value = "";
         done();
       },
     },
-    h("h1", { tabindex: -1 }, "Sign in"),
-    refused ? h("p", { class: "note note-bad", role: "alert" }, refused) : "",
-    h(
-      "p",
-      {},
-      "This API wants to know who asks. Paste an access token of its issuer, as you would put it into ",
-      h("code", {}, "DISPATCH_TOKEN"),
-      ".",
-    ),
     h("label", { for: "token" }, "Access token"),
     field,
     h(
@@ -183,19 +250,14 @@ export function signInView(refused, done) {
       h("strong", {}, origin),
       " and nowhere else, and never shown again.",
     ),
-    h("p", {}, h("button", { class: "button primary", type: "submit" }, "Sign in")),
     h(
-      "details",
-      { key: "no-token" },
-      h("summary", {}, "No token?"),
+      "p",
+      {},
       h(
-        "p",
-        {},
-        "Where the API takes AWS signatures, a browser can't sign by itself. Run ",
-        h("code", {}, "dispatch ui"),
-        " on your machine: it signs for this page with your credentials.",
+        "button",
+        { class: signin.issuer ? "button" : "button primary", type: "submit" },
+        signin.issuer ? "Use this token" : "Sign in",
       ),
     ),
   );
-  return form;
 }

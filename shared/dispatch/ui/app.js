@@ -1,11 +1,12 @@
 // Which view is shown, when it asks again, and who looks at it.
 
-import { ask, ends, fromAddress, signInView, signOut, token } from "./access.js";
+import { ask, ends, fromAddress, signInView } from "./access.js";
 import { clustersView } from "./clusters.js";
 import { failed, fill, h, loading, s, say } from "./dom.js";
 import { jobView } from "./job.js";
 import { jobsView } from "./jobs.js";
 import { peopleView } from "./people.js";
+import { forget, hasEnded, leave, returned, token } from "./signin.js";
 import { clock, inUtc, showUtc, tickTimes, zoneName } from "./words.js";
 
 const EVERY_MS = 10_000;
@@ -111,8 +112,11 @@ function later() {
 
 function askWho(error) {
   clearTimeout(timer);
-  const refused = token() ? `The token was refused: ${error.message}` : "";
-  signOut();
+  let refused = "";
+  if (error.code !== "who") refused = `${error.title}. ${error.message} ${error.then ?? ""}`;
+  else if (hasEnded()) refused = "Your sign-in has ended.";
+  else if (token()) refused = `The token was refused: ${error.message}`;
+  forget();
   actor = null;
   shown = { view: { title: "Sign in" }, body: main, last: null, asking: null };
   main.replaceChildren(signInView(refused, () => mount()));
@@ -200,7 +204,7 @@ function drawTools() {
               class: "link",
               key: "sign-out",
               onclick: () => {
-                signOut();
+                leave();
                 actor = null;
                 mount();
               },
@@ -237,4 +241,8 @@ document.addEventListener("visibilitychange", () => {
 setInterval(tickTimes, 5000);
 fromAddress();
 drawTools();
-mount({ focus: false });
+main.append(h("div", { class: "body" }, loading("who you are")));
+returned().then(
+  () => mount({ focus: false }),
+  (error) => askWho(error),
+);

@@ -69,6 +69,14 @@ export function empty(title, ...then) {
   return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), h("p", {}, then));
 }
 
+/** Why a question wasn't answered, in words that say what to do. */
+export class Problem extends Error {
+  constructor(kind, title, message, then, code) {
+    super(message);
+    Object.assign(this, { kind, title, then, code });
+  }
+}
+
 /** Why something can't be shown, and what to do. */
 export function failed(error, again) {
   return h(
@@ -89,6 +97,11 @@ export function failed(error, again) {
         )
       : "",
   );
+}
+
+/** A command's words: it is wrapped between them, and never behind a hyphen of an option. */
+function words(text) {
+  return text.split(" ").flatMap((one, n) => [n ? " " : "", h("span", { class: "word" }, one)]);
 }
 
 /** A command with a button that copies it. */
@@ -119,7 +132,7 @@ export function command(text, purpose) {
   return h(
     "li",
     { class: "command" },
-    h("div", { class: "command-line" }, h("code", {}, text), button),
+    h("div", { class: "command-line" }, h("code", {}, words(text)), button),
     purpose ? h("p", {}, purpose) : "",
   );
 }

@@ -1,7 +1,7 @@
 // One job: how it stands, its picture along time, its story, and what can be done.
 
-import { ask, Problem } from "./access.js";
-import { command, failed, h } from "./dom.js";
+import { ask } from "./access.js";
+import { command, failed, h, Problem } from "./dom.js";
 import { picture } from "./timeline.js";
 import {
   asksPerson,

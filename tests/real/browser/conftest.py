@@ -61,6 +61,8 @@ class Window:
     origin: str
     wrong: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    also: tuple[str, ...] = ()
+    """Who else may be asked."""
 
     def show(self, place: str) -> None:
         """Go to a view, and wait until it shows what it asked for."""
@@ -108,7 +110,8 @@ def opened(browser: Browser, world: World) -> Iterator[Open]:
     yield new
     for window in windows:
         window.no_violations()
-        elsewhere = [one for one in window.asked if not one.startswith(window.origin + "/")]
+        mine = tuple(f"{one}/" for one in (window.origin, *window.also))
+        elsewhere = [one for one in window.asked if not one.startswith(mine)]
         window.page.context.close()
         assert window.wrong == []
         assert elsewhere == []

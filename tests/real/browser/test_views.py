@@ -191,6 +191,17 @@ def test_a_job_that_asks_says_so_first_and_what_can_be_done(window: Window, worl
     expect(first).to_have_text(f"dispatch resubmit {job}")
 
 
+def test_an_option_of_a_command_stands_on_one_line_of_a_phone(opened: Open, world: World) -> None:
+    window = opened(width=360)
+    window.show(f"#/jobs/{world.jobs['finetune']}")
+    code = window.page.locator(".commands code", has_text="--supersedes").first
+    expect(code).to_have_text(f"dispatch submit FILE --supersedes {world.jobs['finetune']}")
+    for word in code.locator(".word").all():
+        box = word.bounding_box()
+        assert box is not None
+        assert box["height"] < 30, word.inner_text()
+
+
 def test_a_record_that_can_t_be_read_is_shown_as_far_as_it_goes(
     window: Window, world: World
 ) -> None:

@@ -2,9 +2,11 @@
 
 import base64
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -109,6 +111,8 @@ def second(engine: Engine, issuer: Issuer) -> Iterator[Deployment]:
         AuthMode="JWT",
         JwtIssuer=issuer.url,
         JwtAudience=AUDIENCE,
+        ConsoleClientId="console",
+        ConsoleScopes="openid,offline_access",
         TickState="DISABLED",
         ClustersParameter="/tokens/clusters",
         DeletionProtection="false",
@@ -164,6 +168,37 @@ def test_the_console_s_files_are_there_without_a_token_and_nothing_that_it_asks(
     assert second.get("/jobs/jaaaaaaaa/why").status_code == 401
     headers = {"Authorization": f"Bearer {issuer.token()}"}
     assert second.get("/jobs/jaaaaaaaa/why", headers=headers).status_code == 404
+
+
+def test_the_stage_tells_the_page_how_people_sign_in(second: Deployment, issuer: Issuer) -> None:
+    """The engine keeps a stage's variables, and doesn't tell them; AWS does with each request."""
+    gateway = second.engine.client("apigatewayv2")
+    (api,) = [one["ApiId"] for one in gateway.get_apis()["Items"] if one["Name"] == second.name]
+    variables = gateway.get_stage(ApiId=api, StageName="$default")["StageVariables"]
+    event = {
+        "version": "2.0",
+        "rawPath": "/ui",
+        "rawQueryString": "",
+        "headers": {},
+        "stageVariables": variables,
+        "requestContext": {"stage": "$default", "http": {"method": "GET", "path": "/ui"}},
+    }
+    answer = second.engine.client("lambda").invoke(
+        FunctionName=second.outputs["IntentsFunctionName"], Payload=json.dumps(event)
+    )
+    page = json.loads(answer["Payload"].read())
+    assert page["statusCode"] == 200
+    headers = {name.lower(): value for name, value in page["headers"].items()}
+    assert f"connect-src 'self' {issuer.url};" in headers["content-security-policy"]
+    told = re.search(r'<meta name="sign-in" content="([^"]+)">', page["body"])
+    assert told is not None
+    assert json.loads(unescape(told[1])) == {
+        "issuer": issuer.url,
+        "client_id": "console",
+        "audience": AUDIENCE,
+        "scopes": "openid offline_access",
+        "token_origin": "",
+    }
 
 
 def test_the_two_deployments_share_no_record(
