@@ -31,6 +31,7 @@ ARCHITECTURE ?= x86_64
 REPORTS := build/reports
 WORKERS ?= 2
 SEEDS ?= 20000
+EXAMPLES ?= 4
 # -qq: a closed index or mirror of the reader's own configuration is warned about once a package.
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 SOURCES := shared embedded simulator functions scripts benchmarks tests
@@ -155,9 +156,10 @@ test-runtime: $(STAMP) $(RUNTIME_STAMP) $(SBOM_STAMP) build ## Run the built fun
 
 FUZZ_TEST := tests/real/runtime/test_fuzz.py
 .PHONY: test-fuzz
-test-fuzz: $(STAMP) $(RUNTIME_STAMP) $(FUZZ_STAMP) build ## Ask the API, under that runtime, whatever its document allows (a quarter of an hour)
+test-fuzz: $(STAMP) $(RUNTIME_STAMP) $(FUZZ_STAMP) build ## Ask the API, under that runtime, whatever its document allows (minutes; EXAMPLES=200 asks more)
 	@mkdir -p $(REPORTS)
-	$(BIN)/pytest $(FUZZ_TEST) --timeout 1800 --junit-xml=$(REPORTS)/fuzz.xml
+	DISPATCH_FUZZ_EXAMPLES=$(EXAMPLES) \
+	  $(BIN)/pytest $(FUZZ_TEST) --timeout 7200 --junit-xml=$(REPORTS)/fuzz.xml
 
 env-bench: $(BENCH_STAMP) ## Create .venv-bench: the locked requirements and what is measured beside them
 
@@ -190,9 +192,9 @@ docs: $(DOCS_STAMP) ## Build the documentation as a site, into build/site
 docs-serve: $(DOCS_STAMP) ## Serve the documentation on this machine while it is written
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs serve
 
-pages: $(STAMP) ## Write the pages that are generated from the code anew: causes, errors, incidents
-	$(BIN)/python -m scripts.pages
+pages: $(STAMP) ## Write the pages and pictures that are generated from the code anew
 	$(BIN)/python -m scripts.incidents
+	$(BIN)/python -m scripts.pages
 
 simulate: $(STAMP) ## Prove the protocol on SEEDS fresh seeds (minutes; make simulate SEEDS=200000)
 	$(BIN)/dispatch simulate --seeds $(SEEDS)
@@ -241,8 +243,9 @@ test-packaging: $(STAMP) $(RUNTIME_STAMP) $(SBOM_STAMP) build ## Check what is b
 .PHONY: test-arm64
 test-arm64: $(STAMP) $(SAM_STAMP) ## Build for arm64 on any machine and check what is built; nothing of it is run
 	@mkdir -p $(REPORTS)
-	$(MAKE) build ARCHITECTURE=arm64 SAM_BUILD=build/sam-arm64
-	DISPATCH_BUILD=build/sam-arm64 DISPATCH_ARCHITECTURE=arm64 \
+	@# In a folder of its own: what SAM notes of a build stands beside it, and would be taken for this one's.
+	$(MAKE) build ARCHITECTURE=arm64 SAM_BUILD=build/arm64/sam
+	DISPATCH_BUILD=build/arm64/sam DISPATCH_ARCHITECTURE=arm64 \
 	  $(BIN)/pytest tests/real/packaging/test_artifacts.py -k "not imported" --junit-xml=$(REPORTS)/arm64.xml
 
 .PHONY: test-kubernetes
@@ -278,7 +281,7 @@ $(BROWSER_STAMP): requirements.lock requirements-browser.lock pyproject.toml
 	@$(BROWSER_VENV)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-test-browser: $(BROWSER_STAMP) ## Try the console in a real Chromium (Debian's is installed if there is none; root then)
+test-browser: $(BROWSER_STAMP) docs ## Try the console and the site in a real Chromium (Debian's is installed if there is none; root then)
 	@mkdir -p $(REPORTS)
 	@tests/real/browser/chromium
 	$(BROWSER_TESTS) --junit-xml=$(REPORTS)/browser.xml

@@ -29,10 +29,19 @@ def on_config(config: Any) -> Any:
     docs = Path(config["docs_dir"])
     nav: list[Any] = ["index.md", "glossary.md"]
     for folder, title in SECTIONS.items():
-        pages = sorted((docs / folder).glob("*.md"), key=lambda path: (path.stem != "index", path))
-        nav.append({title: [f"{folder}/{path.name}" for path in pages]})
+        nav.append({title: _entries(docs, docs / folder)})
     config["nav"] = nav
     return config
+
+
+def _entries(docs: Path, folder: Path) -> list[Any]:
+    """Return a folder's pages, its index first, and then the folders in it by their own names."""
+    pages = sorted(folder.glob("*.md"), key=lambda path: (path.stem != "index", path))
+    found: list[Any] = [path.relative_to(docs).as_posix() for path in pages]
+    for inner in sorted(path for path in folder.iterdir() if path.is_dir()):
+        if any(inner.glob("*.md")):
+            found.append({inner.name.capitalize(): _entries(docs, inner)})
+    return found
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:

@@ -18,26 +18,31 @@ from dispatch.record.codec import decode_entry
 from dispatch.record.control import Control
 from dispatch.record.names import ObjectState
 from dispatch.record.view import View
+from scripts.drawing import Arrow, columns
 from simulator.stories import STORIES
 
 Changes = Mapping[tuple[str, str], set[str]]
 """From which state to which, and by which entries."""
 
-_BEGUN = "[*]"
+_BEGUN = "new"
+"""Where a job, an attempt or an object comes from."""
 
-_PAGE = """<!-- Written from the code by `make pages`. -->
+_PAGE = """# States
 
-# States
+<!-- Written from the code by `make pages`. -->
 
 Three pictures, drawn from what happens in the [simulator's stories](simulator.md): each story's
-record is folded entry by entry, and every change of state is an arrow, with the kinds of entry
-that made it. A record holds no state: [`fold`](../../shared/dispatch/core/fold.py) and
+record is folded entry by entry, and every change of state is an arrow from the state that was left
+to the one that was reached, with the kinds of entry that made it at the right. Blue goes on, brown
+goes back. A record holds no state: [`fold`](../../shared/dispatch/core/fold.py) and
 [`project`](../../shared/dispatch/core/project.py) say what follows from its entries.
 
 ## A job
 
 What `dispatch status` says in one word. *Ended* stands beside an outcome that is never changed; a
 job can have its outcome and still be *stopping*, until nothing of it is left.
+
+![Every change between the states of a job](../images/states-job.svg)
 
 {job}
 
@@ -46,6 +51,8 @@ job can have its outcome and still be *stopping*, until nothing of it is left.
 What is known of one Start. *Unknown* isn't a failure: it may have taken effect, now or until its
 deadline.
 
+![Every change between the states of an attempt](../images/states-attempt.svg)
+
 {attempt}
 
 ## An object
@@ -53,12 +60,14 @@ deadline.
 What the scheduler showed of one object last. A lower state follows a higher one where a scheduler
 runs the same object again; *gone* is what a complete look doesn't show any more.
 
+![Every change between the states of an object](../images/states-object.svg)
+
 {object}
 """
 
 
-def states_page() -> str:
-    """Return the page."""
+def states_pages() -> dict[str, str]:
+    """Return the page and its pictures, by their path under docs."""
     jobs: dict[tuple[str, str], set[str]] = defaultdict(set)
     attempts: dict[tuple[str, str], set[str]] = defaultdict(set)
     objects: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -78,11 +87,19 @@ def states_page() -> str:
                 was_known = before.objects.get(ref) if before is not None else None
                 _changed(objects, was_known and was_known.run.state, known.run.state, by)
             before, state_before = job, state
-    return _PAGE.format(
-        job=_diagram(jobs, State),
-        attempt=_diagram(attempts, AttemptState),
-        object=_diagram(objects, ObjectState),
-    )
+    drawn: dict[str, tuple[Changes, Iterable[str]]] = {
+        "job": (jobs, State),
+        "attempt": (attempts, AttemptState),
+        "object": (objects, ObjectState),
+    }
+    pages = {
+        f"images/states-{name}.svg": _picture(f"The states of a job's {name}", changes, states)
+        if name != "job"
+        else _picture("The states of a job", changes, states)
+        for name, (changes, states) in drawn.items()
+    }
+    tables = {name: _table(changes, states) for name, (changes, states) in drawn.items()}
+    return {"explanation/states.md": _PAGE.format(**tables), **pages}
 
 
 def _records() -> Iterator[View]:
@@ -111,12 +128,30 @@ def _changed(
         changes[was or _BEGUN, now].add(by)
 
 
-def _diagram(changes: Changes, states: Iterable[str]) -> str:
-    """Return a state diagram, its arrows in the order of the states."""
+def _sorted(changes: Changes, states: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Return from where, to where and by what, in the order of the states."""
     order = [_BEGUN, *(str(state) for state in states)]
-    lines = ["```mermaid", "stateDiagram-v2", "    direction LR"]
-    for (was, now), kinds in sorted(
-        changes.items(), key=lambda item: (order.index(item[0][0]), order.index(item[0][1]))
-    ):
-        lines.append(f"    {was} --> {now}: {', '.join(sorted(kinds))}")
-    return "\n".join([*lines, "```"])
+    ways = sorted(changes, key=lambda way: (order.index(way[0]), order.index(way[1])))
+    return [(was, now, ", ".join(sorted(changes[was, now]))) for was, now in ways]
+
+
+def _picture(title: str, changes: Changes, states: Iterable[str]) -> str:
+    """Return the picture of all changes."""
+    states = [str(state) for state in states]
+    told = _sorted(changes, states)
+    met = {state for was, now, _ in told for state in (was, now)}
+    names = [_BEGUN, *(state for state in states if state in met)]
+    arrows = [
+        Arrow(was, now, by, "a" if names.index(now) > names.index(was) else "b")
+        for was, now, by in told
+    ]
+    words = (
+        f"{len(arrows)} changes between {', '.join(names)}; the table on the page says the same."
+    )
+    return columns(title, words, names, arrows, beside=True)
+
+
+def _table(changes: Changes, states: Iterable[str]) -> str:
+    """Return all changes as a table."""
+    rows = [f"| {was} | {now} | {by} |" for was, now, by in _sorted(changes, states)]
+    return "\n".join(["| from | to | by |", "|---|---|---|", *rows])

@@ -1,4 +1,4 @@
-"""Each incident's record is what the simulator writes, and its answer what the command says.
+"""Each incident's record is what the simulator writes or a real cluster told, its answer `why`'s.
 
 `pytest tests/docs/test_incidents.py --rewrite` writes them anew; read the difference then.
 """
@@ -44,3 +44,26 @@ def test_a_broken_record_names_the_entry_and_the_rule_and_fails(wanted: dict[str
         told = wanted[f"{name}.txt"]
         assert "Rule: " in told
         assert told.endswith("(exit code 1)\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("late-duplicate", "running, while an object beside its run is stopped"),
+        ("late-duplicate", "It runs on node-1, since 00:01:43"),
+        ("late-duplicate", "was last seen pending: not its run"),
+        ("late-duplicate", "alone: it stops what runs, and starts again only"),
+        ("cancel-undone", "Dispatch hadn't asked for it: the scheduler, or somebody there, did."),
+        (
+            "recreated-by-hand",
+            "Dispatch sent that start once: who made another isn't in its record.",
+        ),
+        ("stopped-by-an-admin", "The scheduler named nobody."),
+        ("accounting-knew", "its accounting knew."),
+        ("clean", "Yes, as a new job: dispatch resubmit jajvlmoocdx4kvahfpcjx --anew."),
+    ],
+)
+def test_what_a_reader_asked_and_wasn_t_told_is_told(
+    wanted: dict[str, str], name: str, said: str
+) -> None:
+    assert said in " ".join(wanted[f"{name}.txt"].split())
