@@ -328,3 +328,11 @@ def test_after_an_end_that_a_crash_undid_the_status_tells_of_the_run_that_made_t
     for again in (undone, undone.later(5).shows("o1", "failed", cause="stopped", signal=15)):
         status = again.recorded_status()
         assert (status.exit_code, status.signal) == (end["exit_code"], None)
+
+
+def test_where_no_run_tells_of_the_outcome_the_latest_one_s_exit_is_told() -> None:
+    history = History(plan=plan(pending_limit_s=60)).started().released()
+    history.shows("o1", "pending", cause="no_capacity").later(70).expired()
+    history.later(5).shows("o1", "failed", cause="stopped", signal=15)
+    status = history.outcome("failed", "no_capacity").recorded_status()
+    assert (status.cause, status.signal) == (Cause.NO_CAPACITY, 15)
