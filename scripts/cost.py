@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 MINUTES = 30 * 24 * 60
-AS_OF = "November 2026"
 PAGES = {
     "lambda": "https://aws.amazon.com/lambda/pricing/",
     "dynamodb": "https://aws.amazon.com/dynamodb/pricing/on-demand/",
@@ -23,6 +22,26 @@ PAGES = {
     "s3": "https://aws.amazon.com/s3/pricing/",
 }
 """Where each price is listed, for us-east-1, without free tiers or discounts."""
+
+SEEN = {
+    "AWS": ("https://docs.aws.amazon.com/whitepapers/latest/how-aws-pricing-works/lambda.html", ""),
+    "AWS, DynamoDB": ("https://aws.amazon.com/dynamodb/pricing/", ""),
+    "Airbyte": ("https://airbyte.com/data-engineering-resources/dynamodb-pricing", "July 2025"),
+    "Cloudburn, SQS": ("https://cloudburn.io/blog/amazon-sqs-pricing", "March 2026"),
+    "Cloudburn": ("https://cloudburn.io/blog/amazon-eventbridge-pricing", "March 2026"),
+    "Go-Cloud": ("https://go-cloud.io/aws-api-gateway-pricing", "2026"),
+    "FactualMinds": (
+        "https://www.factualminds.com/blog/amazon-cloudwatch-pricing-metrics-logs-alarms-dashboards/",
+        "June 2026",
+    ),
+    "SigNoz": ("https://signoz.io/guides/cloudwatch-pricing", "February 2026"),
+    "C3X": ("https://c3x.dev/resources/aws/aws_cloudwatch_metric_alarm", ""),
+    "DevNotes": (
+        "https://devnotes.tech/understanding-aws-s3-pricing-a-complete-cost-breakdown-with-examples",
+        "",
+    ),
+}
+"""Pages that were read for a number, and of when they are; nothing where they don't say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +60,7 @@ class Prices:
     event: float = 1.00 / 1e6
     log_gb: float = 0.50
     alarm_month: float = 0.10
+    metric_month: float = 0.30
     dashboard_month: float = 3.00
     archive_put: float = 5.00 / 1e6
     archive_get: float = 0.40 / 1e6
@@ -60,12 +80,33 @@ PRICED = (
     ("HTTP API, a million requests", "api-gateway", "api_request", 1e6),
     ("CloudWatch Logs, a GB taken in", "cloudwatch", "log_gb", 1.0),
     ("CloudWatch, an alarm and month", "cloudwatch", "alarm_month", 1.0),
+    ("CloudWatch, a metric of one's own and month", "cloudwatch", "metric_month", 1.0),
     ("CloudWatch, a dashboard and month", "cloudwatch", "dashboard_month", 1.0),
     ("S3, a million puts", "s3", "archive_put", 1e6),
     ("S3, a million gets", "s3", "archive_get", 1e6),
     ("S3 Standard, a GB and month", "s3", "archive_gb_month", 1.0),
 )
 """Each price for people: what it is of, on which page it is listed, its field, and for how many."""
+
+READ_AT = {
+    "lambda_gb_s": "AWS",
+    "lambda_request": "AWS",
+    "table_write_unit": "Airbyte",
+    "table_read_unit": "Airbyte",
+    "table_gb_month": "AWS, DynamoDB",
+    "queue_request": "Cloudburn, SQS",
+    "schedule_call": "Cloudburn",
+    "event": "Cloudburn",
+    "api_request": "Go-Cloud",
+    "log_gb": "FactualMinds",
+    "alarm_month": "C3X",
+    "metric_month": "SigNoz",
+    "dashboard_month": "FactualMinds",
+    "archive_put": "DevNotes",
+    "archive_get": "DevNotes",
+    "archive_gb_month": "DevNotes",
+}
+"""On which of `SEEN` each price was read; one that is not here was compared with no other page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +124,7 @@ class Load:
     kb_a_log: float = 2.0
     clusters: int = 2
     alarms: int = 21
+    metrics: int = 6
 
 
 ASSUMED = (
@@ -97,6 +139,7 @@ ASSUMED = (
     ("KB of log that a call leaves", "kb_a_log"),
     ("clusters", "clusters"),
     ("alarms", "alarms"),
+    ("metrics of its own that always come, beside one a cluster", "metrics"),
 )
 """Each assumption for people, and its field."""
 
@@ -158,6 +201,7 @@ def standing(price: Prices, load: Load) -> dict[str, float]:
         "queue": (polls + 3 * MINUTES * load.clusters) * price.queue_request,
         "table": (MINUTES * load.clusters * 20 + retention) * price.table_read_unit,
         "alarms": load.alarms * price.alarm_month,
+        "metrics": (load.metrics + load.clusters) * price.metric_month,
         "dashboard": price.dashboard_month,
     }
 
@@ -188,6 +232,13 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, aligned, *rows)]
 
 
+def _seen(where: str | None) -> tuple[str, str]:
+    if where is None:
+        return "not compared", ""
+    address, when = SEEN[where]
+    return f"[{where.partition(',')[0]}]({address})", when or "it doesn't say"
+
+
 def markdown(price: Prices, load: Load) -> str:
     """Return the tables of docs/reference/cost.md."""
     lines: list[str] = []
@@ -195,12 +246,17 @@ def markdown(price: Prices, load: Load) -> str:
         rows = [(what, f"${cost:,.4f}") for what, cost in costs.items()]
         rows.append(("**together**", f"**${sum(costs.values()):,.2f}**"))
         lines += [f"### {title}", "", *_table(("spent on", "dollars"), rows), ""]
-    lines += [f"### Prices of us-east-1, {AS_OF}", ""]
+    lines += ["### Prices of us-east-1", ""]
     prices = [
-        (f"[{what}]({PAGES[page]})", f"${round(getattr(price, name) * times, 10):g}")
+        (
+            f"[{what}]({PAGES[page]})",
+            f"${round(getattr(price, name) * times, 10):g}",
+            *_seen(READ_AT.get(name)),
+        )
         for what, page, name, times in PRICED
     ]
-    lines += [*_table(("price", "dollars"), prices), "", "### Assumptions", ""]
+    head = ("price, and where AWS lists it", "dollars", "read at", "as of")
+    lines += [*_table(head, prices), "", "### Assumptions", ""]
     assumed = [(what, f"{getattr(load, name):g}") for what, name in ASSUMED]
     return "\n".join([*lines, *_table(("what", "number"), assumed)]) + "\n"
 

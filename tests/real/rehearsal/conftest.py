@@ -12,6 +12,7 @@ import pytest
 from dispatch.client import Client
 from dispatch.schedulers.local.admin import Administrator
 from dispatch.wiring import utc_now
+from tests.real.rehearsal import quick_engine
 from tests.real.rehearsal.adapt import CHANGES
 from tests.real.rehearsal.bus import Heard, subscribe
 from tests.real.rehearsal.deployment import Deployment, deploy, resources
@@ -45,18 +46,23 @@ def engine(
 
 @pytest.fixture(scope="session")
 def deployed(engine: Engine, pytestconfig: pytest.Config) -> Iterator[Deployment]:
-    """The stack, with this machine behind it as the cluster `here`."""
+    """The stack, with this machine behind it as the cluster `here`.
+
+    Its schedule is off unless a test asks for `ticking`: what happens is otherwise a test's own
+    doing, or the stream's.
+    """
     made = deploy(engine, "rehearsal")
+    made.schedule("DISABLED")
     with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         _tell(made)
     yield made
-    made.schedule("DISABLED")
     end_jobs(made)
 
 
 def _tell(made: Deployment) -> None:
     lines = ["", f"deployed to {made.engine.endpoint} with IAM enforced; changed for the engine:"]
     lines += [f"  - {change}" for change in CHANGES]
+    lines += ["changed in the engine:", *(f"  - {change}" for change in quick_engine.CHANGES)]
     lines += [f"  {kind:40} {name}" for name, kind in sorted(resources(made.engine, made.name))]
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
@@ -89,9 +95,10 @@ def heard(deployed: Deployment) -> Heard:
     return subscribe(deployed)
 
 
-@pytest.fixture(scope="module")
-def by_hand(deployed: Deployment) -> Iterator[None]:
-    """No schedule: what happens, a test or the stream made happen."""
-    deployed.schedule("DISABLED")
-    yield
+@pytest.fixture
+def ticking(deployed: Deployment) -> Iterator[None]:
+    """The schedule, as it was deployed; what it set going is over before the next test."""
     deployed.schedule("ENABLED")
+    yield
+    deployed.schedule("DISABLED")
+    deployed.until_idle()

@@ -31,6 +31,7 @@ FUNCTIONS = ("Intents", "Supervisor", "Events", "Retention")
 BUILD = ROOT / "build" / "sam"
 ARTIFACTS = "artifacts"
 DIED = "Worker process died"
+UNDER_WAY = ("ApproximateNumberOfMessagesNotVisible",)
 
 PLAN = Plan(
     default=Rule(action=Action.HOLD),
@@ -148,13 +149,16 @@ class Deployment:
         """Let none of these run, whoever calls: how a person stops what might act.
 
         The engine holds a function to its limit, but not the versions of it, so what feeds
-        them is switched off too.
+        them is switched off too. That comes first: a message that meets the limit is hidden for
+        twelve minutes.
         """
+        for name in functions:
+            self._feed(name, enabled=False)
+        until("nothing is under way", lambda: self.waiting("Work", *UNDER_WAY) == 0)
         for name in functions:
             self.engine.client("lambda").put_function_concurrency(
                 FunctionName=self.outputs[f"{name}FunctionName"], ReservedConcurrentExecutions=0
             )
-            self._feed(name, enabled=False)
 
     def let_run(self, *functions: str) -> None:
         for name in functions:
@@ -170,25 +174,38 @@ class Deployment:
             if f":{name}" in one["FunctionArn"]:
                 aws.update_event_source_mapping(UUID=one["UUID"], Enabled=enabled)
 
-    def configure(self, spools: Mapping[str, str], *, cold: bool = True) -> None:
+    def configure(
+        self,
+        spools: Mapping[str, str],
+        *,
+        access: Mapping[str, Any] | None = None,
+        cold: Sequence[str] = ("Supervisor",),
+    ) -> None:
         """Put a document of local clusters where the stack looks for it.
 
         Args:
             spools: The spool of each cluster.
-            cold: Whether supervisors that have the document before it are ended.
+            access: Who may do what.
+            cold: The functions whose workers are ended, as they have the document before it;
+                between two messages, as a worker's is hidden for twelve minutes if it dies.
         """
+        if cold:
+            self.until_idle()
         clusters = [
             {"name": name, "adapter": "local", "settings": {"spool": spool}}
             for name, spool in spools.items()
         ]
+        document: dict[str, Any] = {"schema": "dispatch.clusters.v1", "clusters": clusters}
+        if access is not None:
+            document["access"] = access
         self.engine.client("ssm").put_parameter(
             Name=self.outputs["Clusters"],
             Type="String",
-            Value=json.dumps({"schema": "dispatch.clusters.v1", "clusters": clusters}),
+            Value=json.dumps(document),
             Overwrite=True,
         )
-        if cold:
-            for worker in self.engine.workers(self.outputs["SupervisorFunctionName"]):
+        for function in cold:
+            for worker in self.engine.workers(self.outputs[f"{function}FunctionName"]):
                 with suppress(psutil.NoSuchProcess):
                     worker.kill()
 
@@ -215,12 +232,16 @@ class Deployment:
 
     # --- queues and logs ----------------------------------------------------------------------
 
-    def waiting(self, queue: str) -> int:
-        """How many messages a queue holds, seen or not."""
+    def until_idle(self) -> None:
+        """Wait until no message is left, and so no worker at work that a queue set going."""
+        until(f"{self.name} has nothing left to do", lambda: self.waiting("Work") == 0)
+
+    def waiting(self, queue: str, *names: str) -> int:
+        """How many messages a queue holds, seen or not, or only those that are so called."""
         told = self.engine.client("sqs").get_queue_attributes(
             QueueUrl=self.outputs[f"{queue}QueueUrl"], AttributeNames=["All"]
         )["Attributes"]
-        names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+        names = names or ("ApproximateNumberOfMessages", *UNDER_WAY)
         return sum(int(told[name]) for name in names)
 
     def logged(self, function: str) -> list[dict[str, Any]]:
@@ -288,8 +309,17 @@ class Deployment:
         role: str = told["Role"]
         return role
 
-    def probe(self, function: str) -> Callable[[str, str, Mapping[str, Any]], str]:
-        """Make a function that has another's role and tries single calls with it."""
+    def role_of_the_schedule(self) -> str:
+        name = self.engine.client("cloudformation").describe_stack_resource(
+            StackName=self.name, LogicalResourceId="TickRole"
+        )["StackResourceDetail"]["PhysicalResourceId"]
+        role: str = self.engine.client("iam").get_role(RoleName=name)["Role"]["Arn"]
+        return role
+
+    def probe(
+        self, function: str, role: str | None = None
+    ) -> Callable[[str, str, Mapping[str, Any]], str]:
+        """Make a function that has another's role, or this one, and tries single calls with it."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             archive.writestr("app.py", PROBE)
@@ -299,7 +329,7 @@ class Deployment:
             FunctionName=name,
             Runtime="python3.13",
             Handler="app.handler",
-            Role=self.role_of(function),
+            Role=role or self.role_of(function),
             Code={"ZipFile": packed.getvalue()},
             Timeout=30,
         )
@@ -339,7 +369,7 @@ def deploy(
     spool = engine.place / "spool" / name
     spool.mkdir(parents=True, exist_ok=True)
     deployed = Deployment(engine, name, outputs, spool)
-    deployed.configure({CLUSTER: str(spool)}, cold=False)
+    deployed.configure({CLUSTER: str(spool)}, cold=())
     return deployed
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -97,12 +98,14 @@ def free_port() -> int:
         return port
 
 
-def _command() -> Path:
+def _command() -> list[str | Path]:
     told = os.environ.get("DISPATCH_MINISTACK")
     found = Path(told) if told else ROOT / ".venv-ministack" / "bin" / "ministack"
     if not found.is_file():
         pytest.fail(f"there is no engine at {found}: run `make env-ministack`")
-    return found
+    # -P: what stands beside that file is no module of the engine's.
+    quick = Path(__file__).with_name("quick_engine.py")
+    return [found.with_name("python"), "-P", quick, ROOT / "build" / "unpacked"]
 
 
 @contextmanager
@@ -128,7 +131,12 @@ def running_engine(place: Path) -> Iterator[Engine]:
     }
     with (place / "engine.log").open("wb") as output:
         process = subprocess.Popen(
-            [_command()], cwd=place, env=environment, stdout=output, stderr=subprocess.STDOUT
+            _command(),
+            cwd=place,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
         )
     engine = Engine(place, port, process, root)
     try:
@@ -142,15 +150,35 @@ def running_engine(place: Path) -> Iterator[Engine]:
         until("the engine answers", healthy)
         yield engine
     finally:
-        children = psutil.Process(process.pid).children(recursive=True)
+        started: list[psutil.Process] = []
+        with suppress(psutil.NoSuchProcess):
+            started = psutil.Process(process.pid).children(recursive=True)
         process.terminate()
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        for child in children:
-            try:
-                child.kill()
-            except psutil.NoSuchProcess:
-                continue
+        _end(started, within_s=0)
+        # Runners of jobs detach themselves: they are nobody's children, and were told to end.
+        _end(_of(place), within_s=30)
+        shutil.rmtree(place / "tmp", ignore_errors=True)
+
+
+def _of(place: Path) -> list[psutil.Process]:
+    """The processes that name this folder, or stand below it, and their children."""
+    found = []
+    for one in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = (*one.cmdline(), one.cwd())
+            if one.pid != os.getpid() and any(str(place) in word for word in words):
+                found += [one, *one.children(recursive=True)]
+    return found
+
+
+def _end(processes: list[psutil.Process], *, within_s: float) -> None:
+    _, left = psutil.wait_procs(processes, timeout=within_s)
+    for one in left:
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
+    psutil.wait_procs(left, timeout=10)

@@ -3,8 +3,10 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,6 @@ from tests.real.rehearsal.bus import Heard, told
 from tests.real.rehearsal.deployment import CLUSTER, Deployment
 from tests.real.rehearsal.engine import until
 
-pytestmark = pytest.mark.usefixtures("by_hand")
-
 POISON = '{"cluster": "here", "jobs": [], "surprise": true}'
 
 
@@ -29,9 +29,9 @@ def test_a_poison_message_ends_in_the_dead_letter_queue_and_nothing_else_is_lost
 ) -> None:
     sqs = deployed.engine.client("sqs")
     work, dead = deployed.outputs["WorkQueueUrl"], deployed.outputs["DeadQueueUrl"]
-    # As deployed it takes an hour until the fifth try has failed.
-    sqs.set_queue_attributes(QueueUrl=work, Attributes={"VisibilityTimeout": "1"})
-    try:
+    # As deployed it takes an hour until the fifth try has failed. Yet five times as long as this no
+    # good message may take, or it would be given up as well.
+    with hidden_for(deployed, 3):
         for _ in range(3):
             sqs.send_message(QueueUrl=work, MessageBody=POISON)
         job = deployed.submit(ada, "true", "beside-poison")
@@ -51,15 +51,8 @@ def test_a_poison_message_ends_in_the_dead_letter_queue_and_nothing_else_is_lost
         until("three dead letters", dead_letters)
         assert found == [POISON] * 3
 
-        def empty() -> bool:
-            told = sqs.get_queue_attributes(QueueUrl=work, AttributeNames=["All"])["Attributes"]
-            names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
-            return all(told[name] == "0" for name in names)
-
-        until("the work queue is empty", empty)
+        deployed.until_idle()
         assert "Messages" not in sqs.receive_message(QueueUrl=dead)
-    finally:
-        sqs.set_queue_attributes(QueueUrl=work, Attributes={"VisibilityTimeout": "720"})
 
 
 def test_dead_messages_can_be_sent_again_once_their_cause_is_gone(
@@ -89,6 +82,19 @@ def test_dead_messages_can_be_sent_again_once_their_cause_is_gone(
     assert deployed.waiting("Dead") == 0
 
 
+@contextmanager
+def hidden_for(deployed: Deployment, seconds: int) -> Iterator[None]:
+    """Messages that no worker finished come back so soon, and not after twelve minutes."""
+    sqs, work = deployed.engine.client("sqs"), deployed.outputs["WorkQueueUrl"]
+    asked = {"QueueUrl": work, "AttributeNames": ["VisibilityTimeout"]}
+    was = sqs.get_queue_attributes(**asked)["Attributes"]["VisibilityTimeout"]
+    sqs.set_queue_attributes(QueueUrl=work, Attributes={"VisibilityTimeout": str(seconds)})
+    try:
+        yield
+    finally:
+        sqs.set_queue_attributes(QueueUrl=work, Attributes={"VisibilityTimeout": was})
+
+
 def _queued_until_over(deployed: Deployment, ada: Client, job: str, good: str) -> bool:
     if ada.get(job).outcome is not None:
         return True
@@ -105,7 +111,8 @@ def test_killing_workers_in_the_middle_of_a_pass_changes_nothing(
     script = f'echo "$DISPATCH_JOB_ID" >> {ran}; sleep 1'
     function = deployed.outputs["SupervisorFunctionName"]
     jobs: list[str] = []
-    with ThreadPoolExecutor(1) as pool:
+    # What the dead leave unfinished is delivered once more, to others.
+    with hidden_for(deployed, 10), ThreadPoolExecutor(1) as pool:
         for k in range(4):
             fresh = [deployed.submit(ada, script, f"killed-{k}-{n}") for n in range(3)]
             jobs += fresh
@@ -119,6 +126,7 @@ def test_killing_workers_in_the_middle_of_a_pass_changes_nothing(
             # Whether the invocation failed, or another's worker was met: both may be.
             with suppress(BotoCoreError):
                 passing.result()
+        deployed.until_idle()
     for job in jobs:
         status = deployed.looked_until(ada, job, "ends", lambda status: status.outcome is not None)
         assert status.outcome is Outcome.SUCCEEDED
@@ -139,22 +147,67 @@ def _killed(worker: psutil.Process) -> bool:
     return True
 
 
-def test_two_looks_at_once_and_ticks_delivered_twice_start_nothing_twice(
-    deployed: Deployment, ada: Client, tmp_path: Path
-) -> None:
+# --- two at once, twice, late ---------------------------------------------------------------------
+
+
+@dataclass
+class Doubled:
+    """Jobs of which nobody has heard yet, and what they say themselves of their runs."""
+
+    deployed: Deployment
+    ada: Client
+    ran: Path
+    jobs: list[str]
+
+    def each_ran_once(self) -> None:
+        """Each ends well: one Start, one object, one run, by its own word and by its record."""
+        for job in self.jobs:
+            status = self.deployed.looked_until(
+                self.ada, job, "settles", lambda status: status.settled_at is not None
+            )
+            assert (status.outcome, status.submission) == (Outcome.SUCCEEDED, 1)
+            assert (status.attempt, status.escalations) == (1, ())
+            said = Counter(one.get("fact") for one in self.deployed.facts(self.ada, job))
+            assert said["attempt"] == 1, said
+            assert self.deployed.objects(job) == ["1.1"]
+        assert Counter(self.ran.read_text().split()) == dict.fromkeys(self.jobs, 1)
+
+
+@pytest.fixture
+def unheard(deployed: Deployment, ada: Client, tmp_path: Path) -> Doubled:
+    """Jobs that the stream told nobody of: it is stopped while they are submitted."""
     ran = tmp_path / "ran"
     script = f'echo "$DISPATCH_JOB_ID" >> {ran}'
+    deployed.stop_functions("Supervisor")
     jobs = [deployed.submit(ada, script, f"doubled-{k}") for k in range(4)]
+    deployed.let_run("Supervisor")
+    return Doubled(deployed, ada, ran, jobs)
+
+
+def test_two_ticks_at_once_start_nothing_twice(deployed: Deployment, unheard: Doubled) -> None:
+    """Each queues its own message, and two workers look at the same jobs at the same time."""
     with ThreadPoolExecutor(4) as pool:
-        for _ in range(3):
-            answers = [pool.submit(deployed.look) for _ in range(3)]
-            answers.append(pool.submit(deployed.tick))
-            answers.append(pool.submit(deployed.tick))
-            assert [one.result()["failed"] for one in answers] == [None] * 5
-    for job in jobs:
-        status = deployed.looked_until(ada, job, "ends", lambda status: status.outcome is not None)
-        assert (status.outcome, status.submission) == (Outcome.SUCCEEDED, 1)
-    assert Counter(ran.read_text().split()) == dict.fromkeys(jobs, 1)
+        for _ in range(4):
+            ticks = [pool.submit(deployed.tick) for _ in range(2)]
+            looks = [pool.submit(deployed.look) for _ in range(2)]
+            assert [one.result()["answer"] for one in ticks] == [{"queued": 1}] * 2
+            assert [one.result()["failed"] for one in looks] == [None] * 2
+    deployed.until_idle()
+    unheard.each_ran_once()
+
+
+def test_a_tick_delivered_twice_starts_nothing_twice(
+    deployed: Deployment, unheard: Doubled
+) -> None:
+    """The same tick again, and each message that it queued again: both are at-least-once."""
+    sqs, work = deployed.engine.client("sqs"), deployed.outputs["WorkQueueUrl"]
+    message = json.dumps({"cluster": CLUSTER})
+    for _ in range(3):
+        for _ in range(2):
+            assert deployed.tick() == {"failed": None, "answer": {"queued": 1}}
+            sqs.send_message(QueueUrl=work, MessageBody=message)
+        deployed.until_idle()
+    unheard.each_ran_once()
 
 
 def test_a_stream_record_delivered_late_and_again_changes_nothing(
@@ -188,6 +241,14 @@ def test_a_stream_record_delivered_late_and_again_changes_nothing(
     assert all(one == outcome for one in until("the event again", again))
 
 
+def _says(line: dict[str, Any]) -> bool:
+    return line.get("signal") == "own_outage"
+
+
+def _counts(line: dict[str, Any]) -> bool:
+    return "_aws" in line and "OwnOutage" in line
+
+
 def _looked(deployed: Deployment, cluster: str) -> bool:
     return bool(deployed.look(cluster=cluster)["answer"] == {"batchItemFailures": []})
 
@@ -206,9 +267,8 @@ def test_when_no_cluster_answers_it_is_called_our_own_outage_and_nothing_is_conc
             # The engine notices by a failed call that a worker is no more.
             until(f"{name} is looked at", partial(_looked, deployed, name))
         until("a tick", lambda: deployed.tick()["answer"] == {"queued": 2})
-        lines = deployed.logged("Supervisor")
-        assert "own_outage" in {one.get("signal") for one in lines}
-        assert any("OwnOutage" in one for one in lines if "_aws" in one)
+        until("it is said", lambda: any(map(_says, deployed.logged("Supervisor"))))
+        until("it is counted", lambda: any(map(_counts, deployed.logged("Supervisor"))))
         assert ada.record(job).entries == before.entries
     finally:
         deployed.configure({CLUSTER: str(deployed.spool)})

@@ -13,6 +13,9 @@ import pytest
 from tests.infra.template import TEMPLATE, listed, load, statements
 from tests.real.rehearsal.deployment import FUNCTIONS, Deployment
 
+SCHEDULE = "Tick"
+"""Whose role the functions of this test take too: the engine lets Lambda have it, AWS wouldn't."""
+
 Probe = Callable[[str, str, Mapping[str, Any]], str]
 REFUSED = {"AccessDenied", "AccessDeniedException", "AuthorizationError"}
 
@@ -22,7 +25,8 @@ ENTRY = {**KEY, "body": {"S": "{}"}}
 
 @pytest.fixture(scope="module")
 def probes(deployed: Deployment) -> dict[str, Probe]:
-    return {name: deployed.probe(name) for name in FUNCTIONS}
+    schedule = deployed.probe(SCHEDULE, deployed.role_of_the_schedule())
+    return {SCHEDULE: schedule, **{name: deployed.probe(name) for name in FUNCTIONS}}
 
 
 def calls(deployed: Deployment) -> dict[str, tuple[str, str, dict[str, Any]]]:
@@ -56,6 +60,7 @@ def calls(deployed: Deployment) -> dict[str, tuple[str, str, dict[str, Any]]]:
     entries = [{"Source": "dispatch", "DetailType": "x", "Detail": "{}"}]
     here = {"EventBusName": out["BusName"]}
     line = {"timestamp": 1, "message": "x"}
+    live = {"Qualifier": "live", "InvocationType": "DryRun"}
 
     def transacted(member: str, detail: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
         body = {"TransactItems": [{member: {**table, **detail}}]}
@@ -113,6 +118,26 @@ def calls(deployed: Deployment) -> dict[str, tuple[str, str, dict[str, Any]]]:
             "lambda",
             "invoke",
             {"FunctionName": out["RetentionFunctionName"], "InvocationType": "DryRun"},
+        ),
+        "begin a tick": (
+            "lambda",
+            "invoke",
+            {"FunctionName": out["SupervisorFunctionName"], **live},
+        ),
+        "begin a removal": (
+            "lambda",
+            "invoke",
+            {"FunctionName": out["RetentionFunctionName"], **live},
+        ),
+        "speak as the API": (
+            "lambda",
+            "invoke",
+            {"FunctionName": out["IntentsFunctionName"], **live},
+        ),
+        "publish through the publisher": (
+            "lambda",
+            "invoke",
+            {"FunctionName": out["EventsFunctionName"], **live},
         ),
         "give itself rights": (
             "iam",
@@ -172,7 +197,7 @@ def calls(deployed: Deployment) -> dict[str, tuple[str, str, dict[str, Any]]]:
     }
 
 
-MAY = {
+MAY: dict[str, set[str]] = {
     "Intents": {
         "read an item",
         "read a record",
@@ -213,10 +238,13 @@ MAY = {
         "update a head",
         "delete in a transaction",
     },
+    # The engine doesn't know the alias that its two rights are held to, so it refuses even to begin
+    # a tick or a removal; tests/infra holds to these as text.
+    SCHEDULE: set(),
 }
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", MAY)
 def test_a_role_may_do_what_it_must_and_nothing_else(
     deployed: Deployment, probes: dict[str, Probe], function: str
 ) -> None:
@@ -253,7 +281,7 @@ def test_every_action_that_any_role_has_is_tried_with_all_of_them(deployed: Depl
     granted = {
         action
         for name, statement in statements(load(TEMPLATE))
-        if name.removesuffix("Role") in FUNCTIONS and statement["Effect"] == "Allow"
+        if name.removesuffix("Role") in MAY and statement["Effect"] == "Allow"
         for action in listed(statement["Action"])
         if not action.startswith(ARCHIVE)
     }

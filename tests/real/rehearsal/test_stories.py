@@ -15,6 +15,7 @@ from tests.real.rehearsal.deployment import Deployment
 from tests.real.rehearsal.engine import until
 
 
+@pytest.mark.usefixtures("ticking")
 def test_the_schedule_alone_brings_a_job_to_its_end(
     deployed: Deployment, ada: Client, heard: Heard
 ) -> None:
@@ -32,6 +33,7 @@ def test_the_schedule_alone_brings_a_job_to_its_end(
     assert said[:19] == f"{settled:%Y-%m-%dT%H:%M:%S}"
 
 
+@pytest.mark.usefixtures("ticking")
 def test_ticks_come_by_themselves(ada: Client) -> None:
     def ticked() -> datetime | None:
         health = ada.clusters()[0].health
@@ -41,7 +43,6 @@ def test_ticks_come_by_themselves(ada: Client) -> None:
     until("another tick", lambda: (at := ticked()) and at > first)
 
 
-@pytest.mark.usefixtures("by_hand")
 class TestWithoutASchedule:
     """Nothing ticks here, so what happens is the stream's doing, or that of a look by hand."""
 
