@@ -212,6 +212,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (rules, "open_calls", _EMPTY),
         (recover, "call_blocks_recovery", _NO),
     ),
+    _m("ungated_beside_a_vouch", "ADR 34", (rules, "vouched_for_may_land", _NO)),
     _m("a_landed_requeue_is_over", "ADR 34", (rules, "requeue_may_land", _NO)),
     _m("send_after_deadline", "§7", (execute.Calls, "_may_still_be_sent", _YES)),
     _m("start_resent_by_transport", "§1.1", (Wire, "resends", True)),

@@ -218,7 +218,7 @@ def _rest(
     half = max(0.0, (declared.clock_skew_s - 1) / 2)
     calm_at = chance.span(60, 350)
     narrow = chance.hits(0.5)
-    jobs = chance.weighted(((44, 1), (4, 2), (2, 7)))
+    jobs = chance.weighted(((44, 1), (4, 2), (2, 9)))
     events = _some(chance, _EVENTS if shape is Shape.SLURM else _KUBERNETES_EVENTS)
     if jobs >= 7:
         events = (*events, (2, Event.LIE))
@@ -316,7 +316,7 @@ def _together(scenario: Scenario) -> Scenario:
     """Return one in which many jobs run at once, so that a whole list can lie."""
     return replace(
         scenario,
-        jobs=8,
+        jobs=10,
         sweeping=True,
         beat_s=30,
         tick_s=6.0,

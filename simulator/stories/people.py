@@ -295,12 +295,12 @@ STORIES: tuple[Story, ...] = (
     Story(
         "a_list_without_anything_is_not_believed",
         _a_list_without_anything_is_not_believed,
-        changes={"jobs": 6, "sweeping": True, "beat_s": 15},
+        changes={"jobs": 8, "sweeping": True, "beat_s": 15},
     ),
     Story(
         "a_list_without_anything_is_not_believed_of_busy_jobs",
         _a_list_without_anything_is_not_believed_of_busy_jobs,
-        changes={"jobs": 6, "sweeping": True, "beat_s": 15},
+        changes={"jobs": 8, "sweeping": True, "beat_s": 15},
     ),
     Story(
         "most_are_really_lost_and_a_person_says_so",

@@ -61,6 +61,19 @@ def _vouched_for_while_it_is_on_its_way(play: Play) -> None:
     play.tick(B)
 
 
+def _vouched_for_and_it_lands_without_a_gate(play: Play) -> None:
+    play.fates = [LONG]
+    play.goes_wrong("start", Fault.CRASH_LATE)
+    play.tick()
+    play.intend(IntentKind.ABANDON, "1.1")
+    play.tick(B)
+    play.wait(40)
+    play.tick(B)
+    play.wait(60)
+    play.tick(B)
+    play.intend(IntentKind.CANCEL)
+
+
 def _cancelled_between_attempt_and_start(play: Play) -> None:
     play.stand_before(A, "start")
     play.tick()
@@ -163,6 +176,11 @@ STORIES: tuple[Story, ...] = (
     Story("a_crash_right_after_a_start", _a_crash_right_after_a_start),
     Story("a_crash_while_a_start_is_on_its_way", _a_crash_while_a_start_is_on_its_way),
     Story("vouched_for_while_it_is_on_its_way", _vouched_for_while_it_is_on_its_way),
+    Story(
+        "vouched_for_and_it_lands_without_a_gate",
+        _vouched_for_and_it_lands_without_a_gate,
+        changes={"capabilities": (Capability.HOLD_PENDING,)},
+    ),
     Story("cancelled_between_attempt_and_start", _cancelled_between_attempt_and_start),
     Story("two_supervisors_at_one_revision", _two_supervisors_at_one_revision),
     Story("a_frozen_supervisor_goes_on", _a_frozen_supervisor_goes_on),

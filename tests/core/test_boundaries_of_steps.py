@@ -298,6 +298,20 @@ def test_a_vouched_for_attempt_is_waited_for_once_there_is_an_outcome_until_its_
     assert waiting(vouched().wants("cancel").at(CALL_BOUND_S + SKEW_S), "deadline") == []
 
 
+@pytest.mark.parametrize("capabilities", [UNGATED, GATED])
+def test_without_a_gate_what_a_person_vouched_for_is_waited_out_before_the_next_start(
+    capabilities: tuple[Capability, ...],
+) -> None:
+    """It may land all the same, and would run at once; behind a gate it would only be retired."""
+    history = History(capabilities=capabilities).authorized().attempt().later(5)
+    history.wants("abandon", target="1.1")
+    over = CALL_BOUND_S + SKEW_S
+    waits_for_it = capabilities is UNGATED
+    assert ("16" not in rows(quiet(history.at(over - 1)))) is waits_for_it
+    assert [one.until for one in waiting(history, "deadline")] == [t(over)] * waits_for_it
+    assert "16" in rows(quiet(history.at(over)))
+
+
 def test_a_back_off_is_waited_for_until_it_is_over() -> None:
     history = History().authorized().attempt().refused(detail="busy")
     (wait,) = waiting(history, "back_off")

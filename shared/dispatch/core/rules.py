@@ -34,6 +34,13 @@ def may_land_vouched_for(attempt: Attempt, taken_at: datetime, declared: Declara
     return abandoned and not past_deadline(taken_at, attempt.deadline, declared)
 
 
+def vouched_for_may_land(job: Job, taken_at: datetime) -> bool:
+    """Return whether a Find is too early to tell that nothing vouched for ever landed."""
+    return any(
+        may_land_vouched_for(one, taken_at, job.declarations) for one in job.attempts.values()
+    )
+
+
 def may_land_after(call: Call, taken_at: datetime, declared: Declarations) -> bool:
     """Return whether a call that runs an object again may land after a Find begun at `taken_at`."""
     return (

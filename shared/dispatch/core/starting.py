@@ -39,6 +39,8 @@ def may_start(job: Job, discovery: Discovery) -> bool:
             return False
     if job.declarations.can(Capability.GATED_START):
         return True
+    if rules.vouched_for_may_land(job, discovery.taken_at):
+        return False  # without a gate it would run at once, beside this one
     return all(
         known.foreign
         or known.abandoned

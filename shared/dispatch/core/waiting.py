@@ -12,7 +12,7 @@ from dispatch.core.recover import back_off_until, over_because
 from dispatch.core.steps import Waiting
 from dispatch.core.stopping import stop_because
 from dispatch.record.evidence import Discovery
-from dispatch.record.names import ObjectState, UnmatchedPolicy
+from dispatch.record.names import Capability, ObjectState, UnmatchedPolicy
 
 
 def waits(job: Job, discovery: Discovery | None, now: datetime) -> list[Waiting]:
@@ -55,8 +55,9 @@ def _people(job: Job) -> Iterator[Waiting]:
 
 
 def _starts(job: Job, now: datetime) -> Iterator[Waiting]:
+    waits = job.ending is not None or not job.declarations.can(Capability.GATED_START)
     for one in job.attempts.values():
-        vouched = job.ending is not None and rules.may_land_vouched_for(one, now, job.declarations)
+        vouched = waits and rules.may_land_vouched_for(one, now, job.declarations)
         if one.state is AttemptState.UNKNOWN or vouched:
             yield Waiting(
                 "deadline",

@@ -83,7 +83,7 @@ class Swept:
         error: Why nothing, or not everything, could be learnt.
         mass_loss: Why a Find was not believed.
         found: The last Find that was believed.
-        known: Live objects that hints name, if the index was read and named enough to judge by.
+        sample: Open jobs to judge a mass loss by, if the index was read and they name enough.
         whole: Whether every open job of the shard was due, and so looked at.
         unreachable: Whether the cluster didn't answer, so that nothing was learnt.
         store_down: Whether it was the store that didn't answer.
@@ -100,7 +100,7 @@ class Swept:
     error: str | None = None
     mass_loss: str | None = None
     found: Found | None = None
-    known: list[str] | None = None
+    sample: list[Due] | None = None
     whole: bool = False
     unreachable: bool = False
     store_down: bool = False
@@ -188,14 +188,14 @@ class Sweeper:
         swept.whole = slow = self._slow_beat(swept.cluster, shard)
         due: list[Due] = []
         quiet: list[Due] = []
-        known: list[str] = []
+        sample: list[Due] = []
         for one in self.store.open_jobs(swept.cluster, shard=shard[0], shards=shard[1]):
             if swept.looked_at < MASS_LOSS_SAMPLE:
-                known += _live(one)
+                sample.append(one)
             swept.looked_at += 1
             (due if slow or not self._is_quiet(one, glance) else quiet).append(one)
-        if shard[1] == 1 or len(known) >= MASS_LOSS_LEAST:
-            swept.known = known
+        if shard[1] == 1 or sum(len(_live(one)) for one in sample) >= MASS_LOSS_LEAST:
+            swept.sample = sample
         return due, quiet
 
     def _slow_beat(self, cluster: str, shard: tuple[int, int]) -> bool:
@@ -273,7 +273,7 @@ class Sweeper:
         if not found.complete:
             swept.error = found.error or "the Find wasn't complete"
         swept.mass_loss = self._identity_trouble(health, found.identity) or self._mass_loss(
-            health, found, swept.known, due
+            health, found, swept.sample, due
         )
         if swept.mass_loss is None:
             swept.found = found
@@ -347,18 +347,22 @@ class Sweeper:
         self,
         health: ClusterHealth | None,
         found: Found,
-        known: list[str] | None,
+        sample: list[Due] | None,
         due: list[Due],
     ) -> str | None:
         """Return why a complete Find isn't believed: it loses most known live objects at once."""
         if not found.complete:
             return None
         shown = {one.ref for group in found.by_job.values() for one in group}
-        if known is None:
-            sample = islice(self.store.open_jobs(found.cluster), MASS_LOSS_SAMPLE)
-            known = [ref for one in sample for ref in _live(one)]
-        live = set(known)
-        silent = [one for one in due if one.job_id not in found.by_job and not _has_fresh_hint(one)]
+        if sample is None:
+            sample = list(islice(self.store.open_jobs(found.cluster), MASS_LOSS_SAMPLE))
+        live = {ref for one in sample for ref in _live(one)}
+        asked = {one.job_id: one for one in (*due, *sample)}
+        silent = [
+            one
+            for job_id, one in asked.items()
+            if job_id not in found.by_job and not _has_fresh_hint(one)
+        ]
         if _most_are_missing(len(live) + len(silent), len(live - shown) + len(silent)):
             live.update(self._live_in_records(silent))
         lost = live - shown
