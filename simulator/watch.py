@@ -335,7 +335,7 @@ class Watch:
                 continue
             if process.began is Began.UNDONE and other.ref == process.ref:
                 continue
-            if _was_lost_unseen(other, process):
+            if _was_lost_unseen(other, process) or self._left_no_trace(job, other):
                 continue
             if (process.ref, process.decided_at) == (other.ref, other.decided_at):
                 continue
@@ -344,6 +344,11 @@ class Watch:
                 f"{process.ref} (restarts {process.restarts}, {process.began}) begins while "
                 f"{other.ref} (restarts {other.restarts}, {other.began}) executes",
             )
+
+    def _left_no_trace(self, job: Job, process: Process) -> bool:
+        """Return whether others made an object that went before anybody recorded it (ADR 35)."""
+        known = process.ref in job.objects or self._cluster.is_there(process.ref)
+        return process.began is Began.OUTSIDE and process.cut and not known
 
     @staticmethod
     def _is_ours(job: Job, process: Process) -> bool:

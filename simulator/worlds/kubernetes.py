@@ -102,8 +102,8 @@ class KubernetesWorld(KubernetesControl):
 
     def _node_is_given_up(self, ref: str, process: Process) -> None:
         row = self._pod_of(ref, process)
-        if row is None:
-            return
+        if row is None or row.going is None:
+            return  # it is over, or a restore let it be forgotten
         if self._chance.hits(NODES_BACK):
             self._stage.tell("(kubernetes)", f"the node of {ref} comes back")
             process.cut = False
@@ -292,7 +292,8 @@ class KubernetesWorld(KubernetesControl):
             current = self.rows.get(row.ref)
             if current is None or current.process != row.process or current.end is not None:
                 return
-            if current.suspended or current.replaced:
+            goes_on = current.suspended or current.replaced
+            if goes_on and not (current.deleting or current.orphaned):
                 self._pod_is_over(current)
             else:
                 self._ends(current, End(ObjectState.FAILED, Cause.LOST, None, self._stage.now))

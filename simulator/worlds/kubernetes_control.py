@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from dispatch.errors import CallRefused, Unsupported
 from dispatch.record.evidence import Sighting
@@ -275,7 +276,8 @@ class KubernetesControl:
         )
         if process.alive:
             now = self._stage.now
-            self._put(row._replace(process=process.number, started=now, ran=True, lost=None))
+            lost = row.lost if self.traits.keeps_evidence else None
+            self._put(row._replace(process=process.number, started=now, ran=True, lost=lost))
 
     def _suspend(self, row: Row) -> None:
         row = row._replace(suspended=True, replaced=False)
@@ -306,6 +308,8 @@ class KubernetesControl:
         self._ends(row, End(state, fate.cause, fate.exit_code, self._stage.now))
 
     def _ends(self, row: Row, end: End) -> None:
+        if self.traits.keeps_evidence and end.lost is None:
+            end = replace(end, lost=row.lost)
         row = self._put(row._replace(end=end, suspended=False, replaced=False))
         self.on_end()
         vanish = self._chance.hits(self.traits.causes_vanish)

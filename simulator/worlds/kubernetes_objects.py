@@ -133,8 +133,9 @@ def seen(row: Row, traits: Traits) -> Sighting:
         holder, cause = "kueue", Cause.HELD_OUTSIDE if row.by_others else None
     elif row.held and row.why is None:
         holder, cause = "outside", Cause.HELD_OUTSIDE
-    # A pod that is kept still tells that its node was lost, when nothing else of it is left.
-    lost = row.lost if row.held or (row.process and not row.replaced) else None
+    # A pod that is kept still tells that its node was lost, whatever runs since.
+    tells = traits.keeps_evidence or row.held or (row.process and not row.replaced)
+    lost = row.lost if tells else None
     return Sighting(
         ref=row.ref,
         n=row.tag.n,

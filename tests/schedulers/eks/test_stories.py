@@ -280,6 +280,23 @@ def test_node_lost_requeued_and_node_back_never_runs_twice(world: EksWorld, play
     assert world.environment(target.ref)["DISPATCH_EPOCH"] == "1000001"
 
 
+def test_a_run_after_a_lost_node_goes_on_telling_of_the_loss(world: EksWorld, play: Play) -> None:
+    """Somebody suspends and resumes it: the process on the lost node may compute beside it."""
+    target = run(world, play, "last")
+    node = world.live_pod(target.ref)["spec"]["nodeName"]
+    world.kube.lose_node(node)
+    world.advance(60)
+    world.hold(target.ref)
+    world.advance(400)
+    world.kube.remove_node(node)
+    play.wait_until(target, lambda s: s.held, "held")
+    lost_at = play.see(target).lost_at
+    world.kubectl("PATCH", target.ref, {"spec": {"suspend": False}})
+    seen = play.wait(target, ObjectState.RUNNING)
+    assert (seen.restarts, seen.lost_at) == (0, lost_at)
+    assert lost_at is not None
+
+
 def test_a_node_that_comes_back_reports_the_true_exit_code(world: EksWorld, play: Play) -> None:
     target = run(world, play, "trap")
     node = world.live_pod(target.ref)["spec"]["nodeName"]

@@ -104,7 +104,14 @@ def read_job_object(evidence: Evidence) -> Reading:
         found = _running(evidence, job, current, live)
     # Without its pods a Job shows what its controller counted, and no more than that.
     blind = evidence.pods is None and found.state is not ObjectState.FAILED
-    return replace(found, restarts=restarts, proven=found.proven and not blind)
+    # A kept pod of an earlier run is all that tells that its process may live on, on a lost node.
+    lost = max((r.lost_at for r in readings.values() if r.lost_at is not None), default=None)
+    return replace(
+        found,
+        restarts=restarts,
+        lost_at=found.lost_at or lost,
+        proven=found.proven and not blind,
+    )
 
 
 def pod_reading(evidence: Evidence, pod: Pod) -> PodReading:
@@ -258,14 +265,11 @@ def _suspended(
     before = decides([(p, readings[p.meta.uid]) for p in evidence.pods or () if p.over])
     if before is not None:
         said = f"{said}; the run before ended: {before[1].reason}"
-    # A kept pod is all that tells that its process may live on, on a node that was lost.
-    lost_at = max((r.lost_at for r in readings.values() if r.lost_at is not None), default=None)
     return Reading(
         ObjectState.PENDING,
         cause,
         held=True,
         holder=holder,
-        lost_at=lost_at,
         reason=said[:REASON_CHARS],
     )
 
