@@ -184,6 +184,27 @@ def test_a_gate_stays_closed_while_a_resubmit_is_wanted() -> None:
     assert "11" not in rows(quiet(history))
 
 
+def test_a_gate_is_opened_only_on_a_complete_look() -> None:
+    history = History().started().later(10)
+    shown = history.sight("o1", "pending", held=True)
+    assert "11" not in rows(history.shows("o1", "pending", held=True).next(shown, complete=False))
+    assert "11" in rows(history.next(shown))
+
+
+def test_what_runs_is_requeued_in_place_only_on_a_complete_look() -> None:
+    history = in_place().running().wants("requeue")
+    shown = history.sight("o1", "running")
+    assert "10" not in rows(history.next(shown, complete=False))
+    assert "10" in rows(history.next(shown))
+
+
+def test_what_ended_is_requeued_in_place_only_on_a_complete_look() -> None:
+    history = in_place().ended().later(30)
+    shown = history.sight("o1", "failed")
+    assert "13" not in rows(history.next(shown, complete=False))
+    assert "13" in rows(history.next(shown))
+
+
 # --- calls ------------------------------------------------------------------------------------
 
 

@@ -102,7 +102,8 @@ def _by_plan(
             return [Append(row, f"the plan says to ask a person about {cause}", (hold,))]
         case Action.REQUEUE:
             if rule.in_place and _runs_again_in_place(job, known):
-                if rules.others_may_execute(job, known, discovery.taken_at):
+                others = rules.others_may_execute(job, known, discovery.taken_at)
+                if others or not discovery.complete:
                     return []
                 return _requeue_ended(job, said, known, cause)
         case Action.RESUBMIT:
