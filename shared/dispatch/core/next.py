@@ -311,7 +311,8 @@ def _requeue(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Ste
 def _release(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step]:
     """Row 11: open the gate, or lift our own hold, once nothing else may execute.
 
-    Only a complete Find says so: what an incomplete or disbelieved one hides isn't recorded yet (ADR 39).
+    Only a complete Find says so: what an incomplete or disbelieved one hides isn't recorded yet
+    (ADR 39).
     """
     if not discovery.complete:
         return []
