@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from dispatch.narrate.history import history
 from dispatch.narrate.words import Reader
 from dispatch.record.header import Plan
-from simulator.batch import Sum, many, named
+from simulator.batch import Played, Sum, many, named
 from simulator.corner import walk
 from simulator.mutants import MUTANTS, Mutant, applied
 from simulator.run import Run
@@ -158,7 +158,7 @@ def _prove(arguments: Namespace, plan: Plan | None) -> int:
     played = many(range(start, start + each), shapes, processes=arguments.jobs, plan=plan)
     for one in played:
         total.add(one)
-        progress.at(total.played, len(total.broken))
+        progress.at(total, one)
     seconds = time.monotonic() - began
     if arguments.json:
         print(json.dumps(_as_data(total, start)))
@@ -321,15 +321,18 @@ def _stop_at(arguments: Namespace, plan: Plan | None) -> int:
 
 
 class _Progress:
-    """Says on a terminal how far it is."""
+    """Says at once what was broken, and on a terminal how far it is."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._next = time.monotonic() + PROGRESS_EVERY_S
 
-    def at(self, played: int, broken: int) -> None:
+    def at(self, total: Sum, newest: Played) -> None:
         """Say it, if it is time."""
+        if newest.broken is not None:
+            print(f"{newest.shape} seed {newest.seed}: {newest.broken}", file=sys.stderr)
         if time.monotonic() < self._next or not sys.stderr.isatty():
             return
         self._next = time.monotonic() + PROGRESS_EVERY_S
-        print(f"{played:,} of {self._total:,} seeds, {broken} broken", file=sys.stderr)
+        said = f"{total.played:,} of {self._total:,} seeds, {len(total.broken)} broken"
+        print(said, file=sys.stderr)

@@ -24,11 +24,13 @@ class Lies:
 
     Attributes:
         until: Lists lie until then, true time.
+        stubborn: Whether they do even where a lie can't be told from the truth any more.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self.until = -1.0
+        self.stubborn = False
 
     def tell(self, seconds: float) -> None:
         """Let every list lie for so long, if enough is known to be live."""
@@ -49,7 +51,7 @@ class Lies:
 
     def are_told(self) -> bool:
         """Return whether lists lie now."""
-        return self._run.stage.now < self.until and self._matter()
+        return self._run.stage.now < self.until and (self.stubborn or self._matter())
 
     def _matter(self) -> bool:
         """Return whether so much is known to be live that its loss would be a mass loss.
@@ -59,14 +61,11 @@ class Lies:
         cluster = self._run.scenario.declared.cluster
         if loss_accepted_at(self._run.records, cluster, None) is not None:
             return False
-        due = list(self._run.records.open_jobs(cluster))
-        known = {ref for one in due if one.quiet is not None for ref in one.quiet.live}
-        if self._run.scenario.dialects == (Dialect.OWN,):  # another build can't read every record
-            known.update(
-                ref
-                for one in due
-                if one.quiet is None or one.quiet.revision != one.revision
-                for ref, of in self._run.watch.job(one.job_id).objects.items()
-                if not of.ended
-            )
+        own = self._run.scenario.dialects == (Dialect.OWN,)  # another build can't read every record
+        known = {
+            ref
+            for one in self._run.records.open_jobs(cluster)
+            for ref, of in self._run.watch.job(one.job_id).objects.items()
+            if not of.ended and (own or (one.quiet is not None and ref in one.quiet.live))
+        }
         return len(known) >= MASS_LOSS_LEAST + NOT_KNOWN_YET

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from dispatch.core import fold as fold_module
@@ -20,7 +21,9 @@ from dispatch.core.steps import Append, Release
 from dispatch.errors import CommitUnknown
 from dispatch.record.codec import decode_header, envelope
 from dispatch.record.evidence import Found
+from dispatch.store.records import Due
 from dispatch.supervisor import execute, loop
+from dispatch.supervisor.sweep import Sweeper
 from simulator.wire import Wire
 from simulator.worlds.cluster import SimScheduler
 
@@ -187,6 +190,10 @@ def _settled_at_outcome(job: Any, taken_at: Any, now: Any) -> list[str]:
     return [] if job.ending is not None else ["there is no outcome"]
 
 
+def _hinted(_: Sweeper, due: Due) -> set[str]:
+    return set(due.quiet.live) if due.quiet is not None else set()
+
+
 def _m(name: str, rule: str, *patches: tuple[Any, str, Any]) -> Mutant:
     return Mutant(name, rule, tuple(Patch(*patch) for patch in patches))
 
@@ -195,6 +202,7 @@ _NO = _always(False)
 _YES = _always(True)
 _NONE = _always(None)
 _EMPTY = _always([])
+_LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 MUTANTS: tuple[Mutant, ...] = (
     _m("unmatched_before_deadline", "§5", (rules, "past_deadline", _YES)),
@@ -267,9 +275,18 @@ MUTANTS: tuple[Mutant, ...] = (
     _m("duplicates_not_retired", "§6 row 5", (next_module, "_retire", _EMPTY)),
     _m("nothing_is_stopped", "§6 row 6", (stopping, "stop_because", _NONE)),
     _m("accounting_not_asked", "§6 row 1b", (news, "lookup_first", _NO)),
+    _m("accounting_not_waited_for", "ADR 20", (news, "lag_over", _always(_LONG_AGO))),
     _m("budget_not_counted", "§2 plan", (fold_module, "_spend", _NONE)),
     _m("an_undone_release_stays", "§5 save window", (rules, "opened_for_good", _YES)),
     _m("a_forgotten_run_is_over", "ADR 31", (SimScheduler, "_forgot_no_run", _NONE)),
+    _m("opened_on_any_look", "ADR 39", (rules, "sees_everything", _YES)),
+    _m("a_mass_loss_is_believed", "§7 mass loss", (Sweeper, "_mass_loss", _NONE)),
+    _m("another_cluster_is_believed", "§7 mass loss", (Sweeper, "_identity_trouble", _NONE)),
+    _m("whole_looks_never_come", "ADR 28", (Sweeper, "_slow_beat", _NO)),
+    _m("what_vanished_never_ran", "§6 row 13", (rules, "never_executed", _YES)),
+    _m("an_abandoned_holder_is_going", "§7, row 17", (starting, "name_wont_come_free", _NO)),
+    _m("attempts_never_close", "§6 row 2", (next_module, "_close_attempts", _EMPTY)),
+    _m("hints_have_the_last_word", "ADR 39", (Sweeper, "_live_in_record", _hinted)),
     _m("hold_is_no_requeue", "§5 call open", (rules, "holding_restarts", _NO)),
 )
 """Every rule of the protocol that can be reverted."""

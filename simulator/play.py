@@ -312,8 +312,20 @@ class Play(Run):
 
     def lie(self, seconds: float) -> None:
         """Let every list be empty, and say that it is whole."""
-        self.lies.until = self.stage.now + seconds
+        self.lies.until, self.lies.stubborn = self.stage.now + seconds, True
         self.say(f"for {seconds:.0f} s every list is empty, and says that it is whole")
+
+    def another_answers(self, seconds: float) -> None:
+        """Let another cluster, on which nothing is ours, answer in this one's place."""
+        ours = self.world.identity
+        self.lies.until, self.lies.stubborn = self.stage.now + seconds, True
+        self.world.identity = f"{self.scenario.declared.cluster}-9"
+
+        def ours_again() -> None:
+            self.world.identity = ours
+
+        self.stage.after(seconds, ours_again)
+        self.say(f"for {seconds:.0f} s another cluster answers, on which nothing is ours")
 
     def cant_be_read(self) -> None:
         """Let nobody be able to read the first job's objects, until `can_be_read`."""

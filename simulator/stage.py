@@ -116,7 +116,7 @@ class Actor:
         name: Who it is in facts and stories.
         offset: How far its clock is off, seconds.
         pace: How long its calls take, seconds.
-        find_began: The true time at which its latest complete Find began.
+        find_began: The true time at which its latest Find began.
         frozen_until: The true time until which it stands still, or stood.
     """
 

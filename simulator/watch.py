@@ -11,8 +11,6 @@ from dispatch.core.job import Job
 from dispatch.core.parts import SchedulerObject
 from dispatch.errors import RecordRefused
 from dispatch.record import fact as facts
-from dispatch.record.codec import Entry
-from dispatch.record.control import Control
 from dispatch.record.evidence import Discovery, Found, Sighting
 from dispatch.record.header import Declarations
 from dispatch.record.names import ENDED_STATES, Capability, Cause, ObjectState, Outcome
@@ -24,6 +22,7 @@ from simulator.memo import Memo
 from simulator.stage import EPOCH, Actor, Stage, instant
 from simulator.store import NEWER_SCHEMA, as_read
 from simulator.wire import Flights
+from simulator.words import describe, describe_sighting
 from simulator.worlds.cluster import Cluster
 from simulator.worlds.ground import Began, Ground, Process
 
@@ -35,7 +34,7 @@ class Violation(Exception):
     """A rule of the protocol was broken.
 
     Attributes:
-        rule: Which: I1 to I8, L1, or P1 (commit before call).
+        rule: Which: I1 to I8, L1, P1 to P3, or B1 (docs/explanation/simulator.md).
     """
 
     def __init__(self, rule: str, message: str) -> None:
@@ -132,13 +131,19 @@ class Watch:
                 self.fail("B1", f"{counted} recoveries for {one.cause} are more than its limit")
 
     def _asked_accounting(self, actor: Actor, before: Job, added: Sequence[object]) -> None:
-        """Judge whether nothing is called gone of which accounting knew the end (I8)."""
+        """Judge whether nothing is called gone of which accounting knows the end in time (I8).
+
+        What is noted to have vanished is given the time that accounting takes (ADR 20).
+        """
+        lag = before.declarations.lookup_lag_s
         for one in added:
             for sighting in one.objects if isinstance(one, facts.Observed) else ():
                 known = before.objects.get(sighting.ref)
                 if sighting.state is not ObjectState.GONE or known is None or known.ended:
                     continue
-                if self._cluster.known_before(sighting.ref, actor.find_began):
+                noted = known.foreign or f"vanished/{known.ref}/{known.run.r}" in before.escalations
+                in_time = actor.find_began + (0 if noted else lag)
+                if self._cluster.known_before(sighting.ref, in_time):
                     self.fail("I8", f"{sighting.ref} is called gone; accounting knows its end")
 
     def _ended(self, job: Job) -> None:
@@ -219,15 +224,13 @@ class Watch:
         self._looks[actor] = discovery
 
     def called(self, actor: Actor, call: str, what: object) -> None:
-        """Judge a call that is about to be sent (P1, I8)."""
+        """Judge a call that is about to be sent (P1, P2, P3, I8)."""
         allowed = self._allowed.setdefault(actor, {})
         if isinstance(what, StartOrder):
             tag = what.tag
             actor.tell(f"calls start {tag.n}.{tag.a}")
             self._once(allowed, actor, ("start", tag.job, tag.n, tag.a))
-            look = self._looks.get(actor)
-            if look is None or not look.complete:
-                self.fail("P3", f"{actor.name} starts {tag.n}.{tag.a} without a complete Find")
+            self._on_a_whole_look(actor, f"starts {tag.n}.{tag.a}")
             self._no_foreign_beside(actor, tag.job)
             self._recorded(actor, tag.job)
             return
@@ -236,6 +239,8 @@ class Watch:
         job = self.job(what.tag.job)
         if call in ("hold", "requeue"):
             self._once(allowed, actor, (call, what.ref))
+        if call in ("release", "requeue"):
+            self._on_a_whole_look(actor, f"calls {call} {what.ref}")
         if call == "release" and job.objects[what.ref].released_at is None:
             self.fail("P1", f"{what.ref} is released and the record doesn't say so")
         if job.settled_at is None:
@@ -251,6 +256,11 @@ class Watch:
         skew = timedelta(seconds=declared.clock_skew_s)
         if instant(self._stage.now) + longest > allowed.pop(what) + skew:
             self.fail("P2", f"{actor.name} makes the call {what} that may land after its deadline")
+
+    def _on_a_whole_look(self, actor: Actor, what: str) -> None:
+        look = self._looks.get(actor)
+        if look is None or not look.complete:
+            self.fail("P3", f"{actor.name} {what} without a complete Find")
 
     def _no_foreign_beside(self, actor: Actor, job_id: str) -> None:
         job = self.job(job_id)
@@ -416,26 +426,3 @@ def _has_end(job: Job, known: SchedulerObject, sighting: Sighting) -> bool:
 
 def _restarted(fact: facts.Observed) -> bool:
     return any(one.restarts for one in fact.objects)
-
-
-def describe(entry: Entry) -> str:
-    """Return an entry in a few words."""
-    if isinstance(entry, facts.Observed):
-        return "observed " + "; ".join(describe_sighting(s) for s in entry.objects)
-    data = entry.model_dump(mode="json", exclude_none=True)
-    kind = data.pop("kind", "") if isinstance(entry, Control) else data.pop("fact")
-    for key in ("at", "by", "taken_at", "seen_at"):
-        data.pop(key, None)
-    return f"{kind} " + " ".join(f"{k}={v}" for k, v in data.items())
-
-
-def describe_sighting(s: Sighting) -> str:
-    """Return a sighting in a few words."""
-    parts = [s.ref, str(s.state.value)]
-    if s.cause:
-        parts.append(f"({s.cause})")
-    if s.held:
-        parts.append("held" + (f" by {s.holder}" if s.holder else ""))
-    if s.restarts:
-        parts.append(f"restarts {s.restarts}")
-    return " ".join(parts)

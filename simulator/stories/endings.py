@@ -65,6 +65,16 @@ def _accounting_still_knows(play: Play) -> None:
     play.wait(400)
 
 
+def _accounting_learns_of_it_late(play: Play) -> None:
+    play.fates = [Fate(20.0, Cause.APP_ERROR, 1)]
+    begin(play)
+    play.wait(76)
+    play.tick()
+    play.wait(20)
+    play.tick()
+    play.intend(IntentKind.CANCEL)
+
+
 def _a_gated_object_vanishes(play: Play) -> None:
     play.goes_wrong("commit", None, Fault.CONFLICT)
     play.tick()
@@ -231,6 +241,11 @@ STORIES: tuple[Story, ...] = (
     ),
     Story("evidence_is_purged_before_anyone_looked", _evidence_is_purged_before_anyone_looked),
     Story("accounting_still_knows", _accounting_still_knows, changes={"capabilities": ACCOUNTED}),
+    Story(
+        "accounting_learns_of_it_late",
+        _accounting_learns_of_it_late,
+        changes={"capabilities": ACCOUNTED, "retention_s": 60, "lookup_lag_s": 150},
+    ),
     Story("a_gated_object_vanishes", _a_gated_object_vanishes),
     Story(
         "an_accepted_job_vanishes_and_its_id_is_anothers",

@@ -8,7 +8,7 @@ from dispatch.supervisor.health import accept_loss
 from simulator.play import Play
 from simulator.scenario import Shape
 from simulator.stage import instant
-from simulator.stories.story import FAILS, IN_PLACE, LONG, A, Story, begin
+from simulator.stories.story import FAILS, IN_PLACE, LONG, NEVER, A, Story, begin
 from simulator.worlds.kubernetes import KubernetesWorld
 from simulator.worlds.rows import Event
 
@@ -69,6 +69,29 @@ def _made_anew_under_its_name(play: Play) -> None:
         play.wait(10)
 
 
+def _made_anew_after_it_was_settled(play: Play) -> None:
+    play.fates = [FAILS, LONG]
+    for _ in range(4):
+        play.sweep()
+        play.wait(20)
+    play.befall(Event.REQUEUE)
+    for _ in range(4):
+        play.wait(20)
+        play.sweep()
+    play.watch.nothing_left(play.jobs, 60.0)
+
+
+def _the_holder_of_its_name_is_abandoned(play: Play) -> None:
+    holder = play.appear_foreign()
+    play.tick()
+    play.intend(IntentKind.ABANDON, holder)
+    for _ in range(3):
+        play.tick()
+        play.wait(20)
+    if play.watch.job(play.job_id).recovery is not None:
+        play.intend(IntentKind.GIVE_UP)
+
+
 def _restored_from_a_backup(play: Play) -> None:
     play.fates = [LONG, LONG]
     world = play.world
@@ -124,6 +147,17 @@ STORIES: tuple[Story, ...] = (
         _made_anew_under_its_name,
         Shape.KUBERNETES,
         {"keeps_evidence": True},
+    ),
+    Story(
+        "made_anew_after_it_was_settled",
+        _made_anew_after_it_was_settled,
+        Shape.KUBERNETES,
+        {"sweeping": True, "beat_s": 15, "plan": NEVER},
+    ),
+    Story(
+        "the_holder_of_its_name_is_abandoned",
+        _the_holder_of_its_name_is_abandoned,
+        Shape.KUBERNETES,
     ),
     Story(
         "restored_from_a_backup",

@@ -210,6 +210,53 @@ def _a_list_without_anything_is_not_believed_of_busy_jobs(play: Play) -> None:
     play.sweep()
 
 
+def _running_jobs_leave_every_list_before_a_hint_names_them(play: Play) -> None:
+    play.fates = [LONG] * 8
+    play.sweep()
+    play.wait(10)
+    play.lie(400)
+    for _ in range(6):
+        play.sweep()
+        play.wait(60)
+    play.wait(200)
+    play.sweep()
+    for number in range(len(play.jobs)):
+        play.intend(IntentKind.CANCEL, job=number)
+
+
+def _another_cluster_answers(play: Play) -> None:
+    play.fates = [LONG, LONG]
+    play.sweep()
+    play.wait(10)
+    play.sweep()
+    play.another_answers(300)
+    for _ in range(5):
+        play.wait(50)
+        play.sweep()
+    play.wait(100)
+    play.sweep()
+    play.intend(IntentKind.CANCEL)
+
+
+def _a_look_in_part_misses_an_older_object(play: Play) -> None:
+    play.fates = [FAILS, LONG, LONG]
+    begin(play)
+    play.tick()
+    play.wait(20)
+    play.goes_wrong("commit", None, Fault.CRASH_BEFORE)
+    play.tick()
+    play.intend(IntentKind.HOLD)
+    play.tick()
+    play.befall(Event.REQUEUE, which=0)
+    play.wait(6)
+    play.intend(IntentKind.RELEASE)
+    play.goes_wrong("find", Fault.PART)
+    play.tick()
+    play.wait(10)
+    play.tick()
+    play.intend(IntentKind.CANCEL)
+
+
 def _most_are_really_lost_and_a_person_says_so(play: Play) -> None:
     play.fates = [LONG] * 6
     play.sweep()
@@ -302,6 +349,28 @@ STORIES: tuple[Story, ...] = (
         _a_list_without_anything_is_not_believed_of_busy_jobs,
         changes={"jobs": 8, "sweeping": True, "beat_s": 15},
     ),
+    Story(
+        "running_jobs_leave_every_list_before_a_hint_names_them",
+        _running_jobs_leave_every_list_before_a_hint_names_them,
+        changes={
+            "jobs": 8,
+            "sweeping": True,
+            "beat_s": 15,
+            "plan": RESUBMITS_LOST,
+            "node_loss_window_s": 30,
+        },
+    ),
+    Story(
+        "another_cluster_answers",
+        _another_cluster_answers,
+        changes={
+            "sweeping": True,
+            "beat_s": 15,
+            "plan": RESUBMITS_LOST,
+            "node_loss_window_s": 30,
+        },
+    ),
+    Story("a_look_in_part_misses_an_older_object", _a_look_in_part_misses_an_older_object),
     Story(
         "most_are_really_lost_and_a_person_says_so",
         _most_are_really_lost_and_a_person_says_so,

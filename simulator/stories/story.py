@@ -61,6 +61,7 @@ IN_PLACE = Plan(default=Rule(action=Action.REQUEUE, limit=3, in_place=True), sta
 ONCE = Plan(
     default=Rule(action=Action.RESUBMIT, limit=1, after_limit=Action.FAIL), start_backoff_s=0
 )
+NEVER = Plan(default=Rule(action=Action.FAIL), start_backoff_s=0)
 HOLDS_RUNNING = (
     Capability.GATED_START,
     Capability.HOLD_PENDING,

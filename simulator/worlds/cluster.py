@@ -165,8 +165,7 @@ class SimScheduler:
             error=error,
             doubts=doubts,
         )
-        if error is None:
-            actor.find_began = began
+        actor.find_began = began
         self.found(found)
         return found
 

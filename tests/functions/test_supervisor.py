@@ -9,10 +9,12 @@ import pytest
 
 from dispatch.errors import InvalidRequest, TryLater
 from dispatch.messages import Work, parse_work
+from dispatch.record.evidence import Found
 from dispatch.record.fact import FACT_SCHEMA
 from dispatch.record.header import HEADER_SCHEMA
-from dispatch.record.names import ObjectState
+from dispatch.record.names import Cause, ObjectState
 from dispatch.record.view import Envelope
+from dispatch.schedulers.scheduler import StartOrder, StartRefused
 from dispatch.store.sqlite import SqliteRecords
 from tests.functions.world import Context, World, fixture
 
@@ -221,6 +223,33 @@ def test_f36_a_look_that_loses_most_live_objects_at_once_is_not_believed(
     world.store.put_health(replace(health, loss_accepted_at=world.clock()))
     world.work('{"cluster":"main"}')
     assert all(world.store.read(job).revision > before[job] for job in jobs)
+
+
+def test_what_became_due_after_a_look_is_not_left_to_the_next_whole_look(world: World) -> None:
+    """A refused start fell due between a look and the pass over it, and then slept (seed 15)."""
+    cluster = world.cluster()
+    start, find = cluster.start, cluster.find
+
+    def refused(order: StartOrder) -> Any:
+        return StartRefused(Cause.START_REFUSED, "denied")
+
+    cluster.start = refused  # type: ignore[method-assign]
+    job = world.job(plan={"default": {"action": "hold"}, "start_backoff_s": 60})
+    world.work('{"cluster":"main"}')
+    cluster.start = start  # type: ignore[method-assign]
+
+    def slow() -> Found:
+        found = find()
+        world.clock.forward(90)  # the back-off is over now, and wasn't when the list was taken
+        return found
+
+    cluster.find = slow  # type: ignore[method-assign]
+    world.work('{"cluster":"main"}')
+    cluster.find = find  # type: ignore[method-assign]
+    assert cluster.starts == []
+    world.clock.forward(30)
+    world.work('{"cluster":"main"}')
+    assert [tag.job for tag in cluster.starts] == [job]
 
 
 def test_an_event_of_another_kind_is_refused(world: World) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dispatch.errors import BadConfiguration, StoreUnavailable, TryLater
+from dispatch.errors import BadConfiguration, RecordRefused, StoreUnavailable, TryLater
 from dispatch.record.names import ObjectState
 from dispatch.store.memory import MemoryRecords
 from dispatch.store.records import ClusterHealth
@@ -292,6 +292,43 @@ def test_many_new_jobs_at_once_are_no_mass_loss() -> None:
     jobs = [world.job(f"k{k}") for k in range(8)]
     world.work(MAIN)
     assert {tag.job for tag in world.cluster().starts} == set(jobs)
+
+
+def test_a_hint_older_than_its_record_names_no_loss() -> None:
+    world = World()
+    world.cluster().ends = ObjectState.RUNNING
+    jobs = [world.job(f"k{k}") for k in range(6)]
+    for _ in range(3):
+        world.work(MAIN)
+    world.cluster().ends = ObjectState.SUCCEEDED
+    world.work(MAIN)  # records the ends; the hints stay as they were
+    named = [one.quiet.live for one in world.store.open_jobs("main") if one.quiet is not None]
+    assert len(named) == len(jobs)
+    assert all(named)
+    world.cluster().objects.clear()
+    world.clock.forward(3600)
+    world.work(MAIN)
+    shown = world.http("GET", "/clusters").body["clusters"][0]["health"]
+    assert shown["escalations"] == {}
+    assert {world.settle(job)["outcome"] for job in jobs} == {"succeeded"}
+
+
+def test_a_record_that_this_build_cannot_read_is_spoken_for_by_its_hint() -> None:
+    world = World()
+    world.cluster().ends = ObjectState.RUNNING
+    for k in range(6):
+        world.job(f"k{k}")
+    for _ in range(3):
+        world.work(MAIN)
+
+    def refused(job_id: str) -> Any:
+        raise RecordRefused("kind 'newer' isn't known", job=job_id, entry=1, field="kind")
+
+    world.store.read = refused  # type: ignore[method-assign]
+    world.cluster().objects.clear()
+    world.clock.forward(3600)
+    world.work(MAIN)
+    assert "6 of 6" in dict(health(world).escalations)["mass_loss"]
 
 
 def test_the_word_is_not_lost_to_a_look_that_was_under_way() -> None:

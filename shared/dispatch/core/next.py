@@ -288,8 +288,8 @@ def _requeue(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Ste
     canonical = _live_canonical(job)
     if canonical is None or job.requeue is None or job.held or not _calls_allowed(job):
         return []
-    if not discovery.complete:
-        return []  # what else executes may not be recorded yet
+    if not rules.sees_everything(discovery):
+        return []
     if canonical.run.held or not in_place(job, canonical):
         return []
     if rules.others_may_execute(job, canonical, discovery.taken_at):
@@ -309,12 +309,8 @@ def _requeue(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Ste
 
 
 def _release(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step]:
-    """Row 11: open the gate, or lift our own hold, once nothing else may execute.
-
-    Only a complete Find says so: what an incomplete or disbelieved one hides isn't recorded yet
-    (ADR 39).
-    """
-    if not discovery.complete:
+    """Row 11: open the gate, or lift our own hold, once nothing else may execute."""
+    if not rules.sees_everything(discovery):
         return []
     canonical = _live_canonical(job)
     if canonical is None or job.desired is not Desired.RUN or job.held:

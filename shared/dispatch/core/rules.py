@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from dispatch.core.job import Job
 from dispatch.core.parts import Attempt, AttemptState, Call, CallKind, CallState, SchedulerObject
+from dispatch.record.evidence import Discovery
 from dispatch.record.header import Declarations
 from dispatch.record.names import Capability, ObjectState
 
@@ -233,6 +234,14 @@ def never_executed(known: SchedulerObject) -> bool:
         and known.run.restarts == 0
         and known.run.r == 1
     )
+
+
+def sees_everything(discovery: Discovery) -> bool:
+    """Return whether a look shows all that may execute, so that something may be set running.
+
+    What an incomplete look misses, or one that isn't believed, isn't recorded (ADR 39).
+    """
+    return discovery.complete
 
 
 def others_may_execute(job: Job, canonical: SchedulerObject, taken_at: datetime) -> bool:

@@ -7,7 +7,7 @@ time hasn't come is skipped without reading its record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -18,7 +18,7 @@ from dispatch.core.fold import fold
 from dispatch.core.job import Job
 from dispatch.core.next import steps_due
 from dispatch.core.parts import SchedulerObject
-from dispatch.core.steps import Append
+from dispatch.core.steps import Append, Hold, Release, Requeue, Start
 from dispatch.errors import (
     CallUnknown,
     DispatchError,
@@ -54,6 +54,9 @@ MASS_LOSS_SAMPLE = 200
 
 MAX_REFS = 40
 """Objects of one job that its quiet hint remembers; a job with more is always looked at."""
+
+_BEGINNINGS = (Append, Start, Hold, Requeue, Release)
+"""What a look may make due; a brake may keep all but the first from happening for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,13 +302,13 @@ class Sweeper:
         if any(ref not in glance.tokens for ref in live):
             # Started since the glance, or ended since: no later glance need differ from this one.
             return
-        if self._due_by_a_fresh_look(job, found):
+        if self._due_by_a_fresh_look(passed, job, found):
             return
         until = passed.next.wait_until
         quiet = Quiet(job.revision, refs, digest(refs, glance), until, self._build, live)
         self.store.set_quiet(job.job_id, quiet)
 
-    def _due_by_a_fresh_look(self, job: Job, found: Found) -> bool:
+    def _due_by_a_fresh_look(self, passed: Passed, job: Job, found: Found) -> bool:
         """Return whether there is something to commit as soon as the same is seen again.
 
         A window that ended between the look and now is over for everybody's `now`, so nothing
@@ -313,7 +316,8 @@ class Sweeper:
         """
         now = self.clock()
         again = replace(found.discovery(job.job_id), taken_at=now, seen_at=now)
-        return any(isinstance(step, Append) for step in steps_due(job, again, now, by=self.by))
+        counts = (Append,) if passed.withheld else _BEGINNINGS
+        return any(isinstance(step, counts) for step in steps_due(job, again, now, by=self.by))
 
     def _acknowledge(self, job: Job, found: Found) -> None:
         recorded = [
@@ -350,34 +354,44 @@ class Sweeper:
         sample: list[Due] | None,
         due: list[Due],
     ) -> str | None:
-        """Return why a complete Find isn't believed: it loses most known live objects at once."""
+        """Return why a complete Find isn't believed: it loses most known live objects at once.
+
+        The hints of the open jobs tell cheaply whether it could be so; where it could, the records
+        have the last word, for a hint may be older than its record, or not be there yet.
+        """
         if not found.complete:
             return None
         shown = {one.ref for group in found.by_job.values() for one in group}
         if sample is None:
             sample = list(islice(self.store.open_jobs(found.cluster), MASS_LOSS_SAMPLE))
-        live = {ref for one in sample for ref in _live(one)}
         asked = {one.job_id: one for one in (*due, *sample)}
+        live = {one.job_id: set(_live(one)) for one in asked.values()}
         silent = [
             one
             for job_id, one in asked.items()
-            if job_id not in found.by_job and not _has_fresh_hint(one)
+            if not live[job_id] and job_id not in found.by_job and not _has_fresh_hint(one)
         ]
-        if _most_are_missing(len(live) + len(silent), len(live - shown) + len(silent)):
-            live.update(self._live_in_records(silent))
-        lost = live - shown
-        if not _most_are_missing(len(live), len(lost)) or self._accepted(found.cluster, health):
+        missed = [one for job_id, one in asked.items() if live[job_id] - shown] + silent
+        known, lost = _known_and_lost(live, shown)
+        could_be = _most_are_missing(known + len(silent), lost + len(silent))
+        if not could_be or self._accepted(found.cluster, health):
             return None
-        return f"{len(lost)} of {len(live)} known live objects are missing; nothing is concluded"
+        for one in missed[:MASS_LOSS_SAMPLE]:
+            live[one.job_id] = self._live_in_record(one)
+        known, lost = _known_and_lost(live, shown)
+        if not _most_are_missing(known, lost):
+            return None
+        return f"{lost} of {known} known live objects are missing; nothing is concluded"
 
-    def _live_in_records(self, due: list[Due]) -> Iterator[str]:
-        """Yield the live objects of jobs that a Find doesn't show and no fresh hint speaks for."""
-        for one in due[:MASS_LOSS_SAMPLE]:
-            try:
-                job = fold(self.store.read(one.job_id), self.clock())
-            except (JobNotFound, JobTombstoned, RecordRefused):
-                continue
-            yield from (ref for ref, known in job.objects.items() if not known.ended)
+    def _live_in_record(self, one: Due) -> set[str]:
+        """Return the live objects of a job; its hint's, where this build can't read its record."""
+        try:
+            job = fold(self.store.read(one.job_id), self.clock())
+        except RecordRefused:
+            return set(_live(one))
+        except (JobNotFound, JobTombstoned):
+            return set()
+        return {ref for ref, known in job.objects.items() if not known.ended}
 
     # --- health -----------------------------------------------------------------------------
 
@@ -405,6 +419,12 @@ def _live(due: Due) -> tuple[str, ...]:
 
 def _has_fresh_hint(due: Due) -> bool:
     return due.quiet is not None and due.quiet.revision == due.revision
+
+
+def _known_and_lost(live: Mapping[str, set[str]], shown: set[str]) -> tuple[int, int]:
+    """Return how many objects are known to be live, and how many of these weren't shown."""
+    known = set().union(*live.values())
+    return len(known), len(known - shown)
 
 
 def _most_are_missing(known: int, missing: int) -> bool:
