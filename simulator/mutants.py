@@ -23,6 +23,7 @@ from dispatch.record.codec import decode_header, envelope
 from dispatch.record.evidence import Found
 from dispatch.store.records import Due
 from dispatch.supervisor import execute, loop
+from dispatch.supervisor.belief import Belief
 from dispatch.supervisor.sweep import Sweeper
 from simulator.wire import Wire
 from simulator.worlds.cluster import SimScheduler
@@ -190,8 +191,8 @@ def _settled_at_outcome(job: Any, taken_at: Any, now: Any) -> list[str]:
     return [] if job.ending is not None else ["there is no outcome"]
 
 
-def _hinted(_: Sweeper, due: Due) -> set[str]:
-    return set(due.quiet.live) if due.quiet is not None else set()
+def _hinted(_: Belief, due: Due) -> dict[str, None]:
+    return dict.fromkeys(due.quiet.live) if due.quiet is not None else {}
 
 
 def _m(name: str, rule: str, *patches: tuple[Any, str, Any]) -> Mutant:
@@ -280,13 +281,18 @@ MUTANTS: tuple[Mutant, ...] = (
     _m("an_undone_release_stays", "§5 save window", (rules, "opened_for_good", _YES)),
     _m("a_forgotten_run_is_over", "ADR 31", (SimScheduler, "_forgot_no_run", _NONE)),
     _m("opened_on_any_look", "ADR 39", (rules, "sees_everything", _YES)),
-    _m("a_mass_loss_is_believed", "§7 mass loss", (Sweeper, "_mass_loss", _NONE)),
-    _m("another_cluster_is_believed", "§7 mass loss", (Sweeper, "_identity_trouble", _NONE)),
+    _m("a_mass_loss_is_believed", "§7 mass loss", (Belief, "mass_loss", _NONE)),
+    _m(
+        "accounting_explains_every_loss",
+        "ADR 40",
+        (Belief, "_ended_by_accounting", lambda _, lost: len(lost)),
+    ),
+    _m("another_cluster_is_believed", "§7 mass loss", (Belief, "another_cluster", _NONE)),
     _m("whole_looks_never_come", "ADR 28", (Sweeper, "_slow_beat", _NO)),
     _m("what_vanished_never_ran", "§6 row 13", (rules, "never_executed", _YES)),
     _m("an_abandoned_holder_is_going", "§7, row 17", (starting, "name_wont_come_free", _NO)),
     _m("attempts_never_close", "§6 row 2", (next_module, "_close_attempts", _EMPTY)),
-    _m("hints_have_the_last_word", "ADR 39", (Sweeper, "_live_in_record", _hinted)),
+    _m("hints_have_the_last_word", "ADR 39", (Belief, "_live_in_record", _hinted)),
     _m("hold_is_no_requeue", "§5 call open", (rules, "holding_restarts", _NO)),
 )
 """Every rule of the protocol that can be reverted."""

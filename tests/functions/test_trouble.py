@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -9,8 +10,15 @@ from typing import Any
 
 import pytest
 
-from dispatch.errors import BadConfiguration, RecordRefused, StoreUnavailable, TryLater
-from dispatch.record.names import ObjectState
+from dispatch.errors import (
+    BadConfiguration,
+    RecordRefused,
+    SchedulerUnavailable,
+    StoreUnavailable,
+    TryLater,
+)
+from dispatch.record.names import Capability, ObjectState
+from dispatch.schedulers.scheduler import LookedUp, Sent, Target
 from dispatch.store.memory import MemoryRecords
 from dispatch.store.records import ClusterHealth
 from dispatch.supervisor.health import (
@@ -311,6 +319,78 @@ def test_a_hint_older_than_its_record_names_no_loss() -> None:
     shown = world.http("GET", "/clusters").body["clusters"][0]["health"]
     assert shown["escalations"] == {}
     assert {world.settle(job)["outcome"] for job in jobs} == {"succeeded"}
+
+
+class Accounting:
+    """Knows how some of a cluster's objects ended."""
+
+    def __init__(self, world: World, ended: int) -> None:
+        cluster = world.cluster()
+        self.ended = list(cluster.objects)[:ended]
+        self.tags = {ref: tag for ref, (tag, _) in cluster.objects.items()}
+        self.asked: list[str] = []
+        self.silent = False
+        declared = cluster.declare()
+        can = (*declared.capabilities, Capability.LOOKUP)
+        self.declared = declared.model_copy(update={"capabilities": can})
+        self.sighting = cluster._sighting
+        cluster.declare = lambda: self.declared  # type: ignore[method-assign]
+        cluster.lookup = self.lookup  # type: ignore[method-assign]
+
+    def lookup(self, targets: Sequence[Target], attempts: Sequence[Sent]) -> LookedUp:
+        if self.silent:
+            raise SchedulerUnavailable("accounting doesn't answer")
+        refs = [one.ref for one in targets]
+        self.asked += refs
+        known = [self.sighting(ref, self.tags[ref], "stopped") for ref in refs if ref in self.ended]
+        return LookedUp(tuple(known), frozenset(refs) - set(self.ended))
+
+
+def forgotten(jobs: int, ended: int) -> tuple[World, Accounting]:
+    """All of so many running jobs left the list while nobody looked; so many have ended."""
+    world = World()
+    world.cluster().ends = ObjectState.RUNNING
+    for k in range(jobs):
+        world.job(f"k{k}")
+    for _ in range(3):
+        world.work(MAIN)
+    accounting = Accounting(world, ended)
+    world.cluster().objects.clear()
+    world.clock.forward(3600)
+    return world, accounting
+
+
+def test_a_loss_that_accounting_explains_is_none() -> None:
+    world, accounting = forgotten(30, 30)
+    world.work(MAIN)
+    assert dict(health(world).escalations) == {}
+    assert len(accounting.asked) == 20  # it speaks for the other ten, too
+
+
+def test_a_loss_that_accounting_explains_in_part_is_one_of_what_is_left() -> None:
+    world, accounting = forgotten(12, 5)
+    world.work(MAIN)
+    assert "7 of 7" in dict(health(world).escalations)["mass_loss"]
+    accounting.ended = list(accounting.tags)[:8]  # it learnt of three more
+    world.clock.forward(60)
+    world.work(MAIN)
+    assert dict(health(world).escalations) == {}
+
+
+def test_accounting_that_does_not_answer_explains_nothing() -> None:
+    world, accounting = forgotten(6, 6)
+    accounting.silent = True
+    world.work(MAIN)
+    assert "6 of 6" in dict(health(world).escalations)["mass_loss"]
+
+
+def test_without_time_accounting_is_not_asked() -> None:
+    world, accounting = forgotten(6, 6)
+    slow = accounting.declared.model_copy(update={"request_timeout_s": 3_600})
+    accounting.declared = slow
+    world.work(MAIN)
+    assert accounting.asked == []
+    assert "6 of 6" in dict(health(world).escalations)["mass_loss"]
 
 
 def test_a_record_that_this_build_cannot_read_is_spoken_for_by_its_hint() -> None:

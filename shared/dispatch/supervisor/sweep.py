@@ -7,14 +7,12 @@ time hasn't come is skipped without reading its record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
-from itertools import islice
 
 from dispatch.clusters import NO_BRAKES, Brakes
-from dispatch.core.fold import fold
 from dispatch.core.job import Job
 from dispatch.core.next import steps_due
 from dispatch.core.parts import SchedulerObject
@@ -22,9 +20,6 @@ from dispatch.core.steps import Append, Hold, Release, Requeue, Start
 from dispatch.errors import (
     CallUnknown,
     DispatchError,
-    JobNotFound,
-    JobTombstoned,
-    RecordRefused,
     SchedulerUnavailable,
     StoreUnavailable,
 )
@@ -32,25 +27,19 @@ from dispatch.record.evidence import Found, Glance, Sighting
 from dispatch.record.names import ENDED_STATES
 from dispatch.schedulers.scheduler import KeepsEvidence, Scheduler
 from dispatch.store.records import ClusterHealth, Due, Quiet, Store
+from dispatch.supervisor.belief import MASS_LOSS_LEAST, MASS_LOSS_SAMPLE, Belief
 from dispatch.supervisor.brakes import mark
 from dispatch.supervisor.execute import target_of
 from dispatch.supervisor.health import (
     health_after,
     last_whole_look,
     looked_whole,
-    loss_accepted_at,
 )
 from dispatch.supervisor.keeping import Wanted
 from dispatch.supervisor.loop import Ended, Passed, Supervisor
 
 BUILD = "1"
 """The protocol build; a hint left by another build is looked at again."""
-
-MASS_LOSS_LEAST = 5
-"""Known live objects below which a loss is never called a mass loss."""
-
-MASS_LOSS_SAMPLE = 200
-"""Open jobs whose known live objects are looked for in every complete Find."""
 
 MAX_REFS = 40
 """Objects of one job that its quiet hint remembers; a job with more is always looked at."""
@@ -159,7 +148,7 @@ class Sweeper:
         try:
             health = self.store.get_health(cluster)
             glance = self.scheduler.glance()
-            swept.mass_loss = self._identity_trouble(health, glance.identity)
+            swept.mass_loss = self._belief.another_cluster(health, glance.identity)
             if swept.mass_loss is None:
                 part = (shard, shards)
                 due, quiet = self._due(swept, glance, jobs, part)
@@ -275,8 +264,9 @@ class Sweeper:
         found = self.scheduler.find()
         if not found.complete:
             swept.error = found.error or "the Find wasn't complete"
-        swept.mass_loss = self._identity_trouble(health, found.identity) or self._mass_loss(
-            health, found, swept.sample, due
+        belief = self._belief
+        swept.mass_loss = belief.another_cluster(health, found.identity) or belief.mass_loss(
+            health, found, due, swept.sample
         )
         if swept.mass_loss is None:
             swept.found = found
@@ -332,73 +322,17 @@ class Sweeper:
         except DispatchError:
             return  # repeatable: the next sweep asks again
 
-    # --- losing many at once ----------------------------------------------------------------
-
-    def _accepted(self, cluster: str, health: ClusterHealth | None) -> bool:
-        accepted = loss_accepted_at(self.store, cluster, health)
-        if accepted is None:
-            return False
-        return self.clock() < accepted + timedelta(seconds=self.beat.accepted_s)
-
-    def _identity_trouble(self, health: ClusterHealth | None, identity: str) -> str | None:
-        if health is None or health.identity is None or health.identity == identity:
-            return None
-        if self._accepted(health.cluster, health):
-            return None
-        return f"another cluster answers: {identity}, not {health.identity}; nothing is concluded"
-
-    def _mass_loss(
-        self,
-        health: ClusterHealth | None,
-        found: Found,
-        sample: list[Due] | None,
-        due: list[Due],
-    ) -> str | None:
-        """Return why a complete Find isn't believed: it loses most known live objects at once.
-
-        The hints of the open jobs tell cheaply whether it could be so; where it could, the records
-        have the last word, for a hint may be older than its record, or not be there yet.
-        """
-        if not found.complete:
-            return None
-        shown = {one.ref for group in found.by_job.values() for one in group}
-        if sample is None:
-            sample = list(islice(self.store.open_jobs(found.cluster), MASS_LOSS_SAMPLE))
-        asked = {one.job_id: one for one in (*due, *sample)}
-        live = {one.job_id: set(_live(one)) for one in asked.values()}
-        silent = [
-            one
-            for job_id, one in asked.items()
-            if not live[job_id] and job_id not in found.by_job and not _has_fresh_hint(one)
-        ]
-        missed = [one for job_id, one in asked.items() if live[job_id] - shown] + silent
-        known, lost = _known_and_lost(live, shown)
-        could_be = _most_are_missing(known + len(silent), lost + len(silent))
-        if not could_be or self._accepted(found.cluster, health):
-            return None
-        for one in missed[:MASS_LOSS_SAMPLE]:
-            live[one.job_id] = self._live_in_record(one)
-        known, lost = _known_and_lost(live, shown)
-        if not _most_are_missing(known, lost):
-            return None
-        return f"{lost} of {known} known live objects are missing; nothing is concluded"
-
-    def _live_in_record(self, one: Due) -> set[str]:
-        """Return the live objects of a job; its hint's, where this build can't read its record."""
-        try:
-            job = fold(self.store.read(one.job_id), self.clock())
-        except RecordRefused:
-            return set(_live(one))
-        except (JobNotFound, JobTombstoned):
-            return set()
-        return {ref for ref, known in job.objects.items() if not known.ended}
-
     # --- health -----------------------------------------------------------------------------
 
     def _report(self, swept: Swept, before: ClusterHealth | None) -> None:
         health = health_after(swept, before, by=self.by, now=self.clock())
         self.store.put_health(health)
         swept.health = health
+
+    @property
+    def _belief(self) -> Belief:
+        held = self.beat.accepted_s
+        return Belief(self.store, self.scheduler, self.clock, self.time_left, held)
 
     @property
     def _build(self) -> str:
@@ -415,20 +349,6 @@ def _is_recorded(seen: Sighting, known: SchedulerObject) -> bool:
 
 def _live(due: Due) -> tuple[str, ...]:
     return () if due.quiet is None else due.quiet.live
-
-
-def _has_fresh_hint(due: Due) -> bool:
-    return due.quiet is not None and due.quiet.revision == due.revision
-
-
-def _known_and_lost(live: Mapping[str, set[str]], shown: set[str]) -> tuple[int, int]:
-    """Return how many objects are known to be live, and how many of these weren't shown."""
-    known = set().union(*live.values())
-    return len(known), len(known - shown)
-
-
-def _most_are_missing(known: int, missing: int) -> bool:
-    return known >= MASS_LOSS_LEAST and 2 * missing > known
 
 
 def _shows_another(found: Found, due: Due) -> bool:
