@@ -392,7 +392,11 @@ class Run:
             newest = max(self.world.raised_at.values(), default=-1e9)
             frozen = max(one.frozen_until for one in self._supervisors)
             self._over_at = max(newest, min(frozen, newest + FROZEN_S)) + self._passes_s + 30
-        return self.stage.now >= self._over_at
+        if self.stage.now < self._over_at:
+            return False
+        # Passes that failed don't count: once nothing goes wrong any more there are enough.
+        enough = self.stage.now >= self.scenario.calm_at + self._passes_s + 30
+        return enough or not any(self.watch.left(self.jobs, self._passes_s))
 
     def _raise_again(self) -> None:
         """Let somebody run again what has ended, now and then."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -369,6 +369,11 @@ class Watch:
 
     def nothing_left(self, jobs: Sequence[str], passes_s: float) -> None:
         """Judge whether what others raised was stopped within so many seconds (I5)."""
+        for ref in self.left(jobs, passes_s):
+            self.fail("I5", f"{ref} was raised after settled and isn't stopped")
+
+    def left(self, jobs: Sequence[str], passes_s: float) -> Iterator[str]:
+        """Yield what others raised of settled jobs, so that it must be stopped, and isn't yet."""
         for job_id in jobs:
             job = self.job(job_id)
             for sighting in self._cluster.show().get(job_id, ()):
@@ -381,7 +386,7 @@ class Watch:
                 if sighting.state not in ENDED_STATES and self._covered(
                     job, sighting.ref, passes_s
                 ):
-                    self.fail("I5", f"{sighting.ref} was raised after settled and isn't stopped")
+                    yield sighting.ref
 
     def _waits_for_its_node(self, sighting: Sighting) -> bool:
         """Return whether an object is ending and only a node that can't be reached keeps it."""
