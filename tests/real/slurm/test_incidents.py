@@ -64,18 +64,20 @@ class OnCall:
         )
         self.job_id = ""
 
-    def submit(self, spec: Spec, plan: Plan = ASKS) -> None:
+    def submit(self, spec: Spec, plan: Plan = ASKS, *, also: str = "") -> str:
+        """Submit a job, another for each word in `also`, and return its id."""
         operator = Operator(self.records, self.world.clock, lambda tries: None)
         wanted = Submit(
-            idempotency_key=self.name,
+            idempotency_key=self.name + also,
             spec=spec,
             plan=plan,
             declarations=self.world.scheduler.declare(),
         )
         self.job_id = operator.submit(wanted, by="ann").job_id
+        return self.job_id
 
-    def job(self) -> Job:
-        return fold(self.records.read(self.job_id), datetime.now(UTC))
+    def job(self, job_id: str = "") -> Job:
+        return fold(self.records.read(job_id or self.job_id), datetime.now(UTC))
 
     def sweep(self) -> Job:
         self.sweeper.sweep("hpc")
@@ -202,3 +204,28 @@ def test_purged_by_slurmctld_before_anybody_saw_its_end(call: OnCall) -> None:
     assert job.ending.state is Outcome.SUCCEEDED
     assert job.objects[ref].run.source == "slurmdbd"
     call.keep("slurm-purged-before-it-was-seen")
+
+
+def test_all_ended_and_were_purged_while_nobody_looked(call: OnCall) -> None:
+    jobs = [call.submit(train(command=("sleep", "1")), also=str(k)) for k in range(6)]
+    call.sweep()
+    refs = [ref for job in jobs for ref, known in call.job(job).objects.items() if not known.ended]
+    assert len(refs) >= 5, "so many are known to be live that their loss is a mass loss"
+    ids = ",".join(str(id_of(ref)) for ref in refs)
+
+    def all_over() -> bool:
+        states = call.real.run("sacct", "-n", "-X", "-j", ids, "-o", "state").split()
+        return states == ["COMPLETED"] * len(refs)
+
+    until(all_over, "accounting knows all ends")
+    for ref in refs:
+        call.real.forget(id_of(ref))
+    call.sweep()
+    health = call.records.get_health("hpc")
+    assert health is not None
+    assert health.escalations == ()
+    call.sweep_until(
+        lambda _: all(call.job(job).ending is not None for job in jobs), "all outcomes are recorded"
+    )
+    endings = [call.job(job).ending for job in jobs]
+    assert [one and one.state for one in endings] == [Outcome.SUCCEEDED] * len(jobs)
