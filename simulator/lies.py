@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dispatch.record.names import Capability
 from dispatch.supervisor.health import loss_accepted_at
 from simulator.store import Dialect
 
@@ -57,6 +58,7 @@ class Lies:
         """Return whether so much is known to be live that its loss would be a mass loss.
 
         Once a person said that a loss is real, looks are believed for an hour, lies among them.
+        That what has ended isn't listed is no loss where accounting can tell (ADR 40).
         """
         cluster = self._run.scenario.declared.cluster
         if loss_accepted_at(self._run.records, cluster, None) is not None:
@@ -68,4 +70,6 @@ class Lies:
             for ref, of in self._run.watch.job(one.job_id).objects.items()
             if not of.ended and (own or (one.quiet is not None and ref in one.quiet.live))
         }
+        if self._run.scenario.declared.can(Capability.LOOKUP):
+            known &= self._run.world.tokens().keys()
         return len(known) >= MASS_LOSS_LEAST + NOT_KNOWN_YET

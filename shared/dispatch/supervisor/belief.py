@@ -135,7 +135,7 @@ class Belief:
         """Return how many lost objects have ended, by what accounting says of some of them.
 
         After an outage of ours longer than the scheduler's memory, all that ended meanwhile is
-        missing at once. An error explains nothing, nor does an end that isn't known yet.
+        missing at once. An error explains nothing, nor does the end of an earlier run.
         """
         declared = self.scheduler.declare()
         if not declared.can(Capability.LOOKUP):
@@ -149,7 +149,10 @@ class Belief:
             except (SchedulerUnavailable, Unsupported):
                 return over
             asked += 1
-            over += any(one.state in ENDED_STATES for one in answer.sightings)
+            over += any(
+                one.state in ENDED_STATES and one.restarts >= target.restarts
+                for one in answer.sightings
+            )
         return over * len(lost) // asked
 
 
