@@ -161,6 +161,31 @@ def _an_older_object_is_raised_before_the_release(play: Play) -> None:
     play.wait(6)
 
 
+def _the_end_of_an_older_object_is_undone_before_the_release(play: Play) -> None:
+    play.fates = [FAILS, Fate(5.0), LONG, LONG]
+    begin(play)
+    play.tick()
+    play.wait(20)
+    play.goes_wrong("commit", None, Fault.CRASH_BEFORE)
+    play.tick()
+    play.intend(IntentKind.HOLD)
+    play.tick()
+    play.befall(Event.REQUEUE, which=0)
+    play.wait(9)
+    play.tick()
+    play.intend(IntentKind.RELEASE)
+    play.stand_before(A, "release")
+    play.tick()
+    play.crash_controller(6.0)
+    play.wait(5)
+    play.go_on(A)
+    play.wait(10)
+    play.tick()
+    play.wait(60)
+    play.tick()
+    play.intend(IntentKind.CANCEL)
+
+
 def _somebody_raises_it_after_it_was_settled(play: Play) -> None:
     begin(play)
     play.wait(60)
@@ -249,6 +274,10 @@ STORIES: tuple[Story, ...] = (
     Story(
         "an_older_object_is_raised_before_the_release",
         _an_older_object_is_raised_before_the_release,
+    ),
+    Story(
+        "the_end_of_an_older_object_is_undone_before_the_release",
+        _the_end_of_an_older_object_is_undone_before_the_release,
     ),
     Story("somebody_raises_it_after_it_was_settled", _somebody_raises_it_after_it_was_settled),
     Story("an_older_build_can_still_cancel", _an_older_build_can_still_cancel),

@@ -71,6 +71,8 @@ def _vouched_for_and_it_lands_without_a_gate(play: Play) -> None:
     play.tick(B)
     play.wait(60)
     play.tick(B)
+    play.wait(20)
+    play.tick(B)
     play.intend(IntentKind.CANCEL)
 
 

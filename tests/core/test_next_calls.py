@@ -250,6 +250,19 @@ def test_row_11_waits_until_every_other_object_is_stopped_windows_included() -> 
     assert rows(quiet(lost)) == ["11"]
 
 
+def test_row_11_waits_until_a_crash_can_undo_no_other_end() -> None:
+    """Somebody ran an older object again; slurmctld forgot its end, and ran it beside the next."""
+    raised = History().running().later(5).shows("o1", "failed", cause="stopped").later(60)
+    raised.wants("resubmit").authorized(2, "ctl:resubmit").attempt(2).replied(2, ref="o2")
+    raised.canonical("o2", 2).later(5).shows("o1", "running", restarts=1).later(5)
+    raised.shows("o1", "succeeded", restarts=1).later(SAVE_WINDOW_S - 1)
+    waiting = quiet(raised)
+    assert rows(waiting) == []
+    assert "save" in [one.what for one in waiting.waiting]
+    # The run before it was seen to end, so no other window is open.
+    assert rows(quiet(raised.later(1))) == ["11"]
+
+
 def test_row_11_waits_for_an_earlier_run_of_its_own_on_a_lost_node_f22() -> None:
     history = History(capabilities=FULL).running().later(5)
     history.shows("o1", "ending", cause="node_lost", lost_at=10)

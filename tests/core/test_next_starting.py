@@ -106,7 +106,9 @@ def test_row_13_requeues_in_place_once_every_other_object_is_stopped() -> None:
     two = history.authorized().attempt().shows("o1").shows("o2").canonical("o1").retired("o2")
     two.later(10).shows("o1", "failed", cause="preempted")
     assert rows(quiet(two)) == ["6"]
-    assert rows(quiet(two.shows("o2", "failed", cause="stopped"))) == ["13"]
+    two.shows("o2", "failed", cause="stopped").later(SAVE_WINDOW_S - 1)
+    assert rows(quiet(two)) == []
+    assert rows(quiet(two.later(1))) == ["13"]
 
 
 def test_row_13_requeues_nothing_in_place_that_is_gone_or_expired() -> None:
@@ -458,6 +460,16 @@ def test_without_a_gate_row_16_waits_until_every_older_object_is_stopped() -> No
     other.authorized(2).shows("late", "failed", cause="node_lost", lost_at=125).retired("late")
     assert quiet(other.later(60)).steps == ()
     assert rows(quiet(other.at(125 + 300 + SKEW_S))) == ["16"]
+
+
+def test_without_a_gate_row_16_waits_until_a_crash_can_undo_no_older_end() -> None:
+    late = History(capabilities=UNGATED).authorized().attempt().later(DEADLINE).unmatched()
+    late.authorized(2).shows("late", "failed", cause="stopped").retired("late")
+    late.later(SAVE_WINDOW_S - 1)
+    waiting = quiet(late)
+    assert waiting.steps == ()
+    assert [one.what for one in waiting.waiting] == ["save"]
+    assert rows(quiet(late.later(1))) == ["16"]
 
 
 def test_without_a_gate_row_16_does_not_wait_for_foreign_objects_that_ended() -> None:

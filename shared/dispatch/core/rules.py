@@ -133,6 +133,21 @@ def saved_for_closing(known: SchedulerObject, taken_at: datetime, declared: Decl
     return saved(known, taken_at, declared)
 
 
+def saved_for_starting(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether the save window is over, for setting something else running (ADR 41)."""
+    return saved(known, taken_at, declared)
+
+
+def over_for_good(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
+    """Return whether nothing of an object can execute beside what a Find begun then sets running.
+
+    A person's word counts as much as windows and a saved end.
+    """
+    if known.abandoned:
+        return True
+    return stopped(known, taken_at, declared) and saved_for_starting(known, taken_at, declared)
+
+
 def saved_for_settling(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
     """Return whether the save window is over, for settling."""
     return saved(known, taken_at, declared)
@@ -245,9 +260,9 @@ def sees_everything(discovery: Discovery) -> bool:
 
 
 def others_may_execute(job: Job, canonical: SchedulerObject, taken_at: datetime) -> bool:
-    """Return whether any other object of the job isn't stopped, windows included."""
+    """Return whether any other object of the job isn't over for good."""
     return any(
-        not (other.abandoned or stopped(other, taken_at, job.declarations))
+        not over_for_good(other, taken_at, job.declarations)
         for other in job.objects.values()
         if other.ref != canonical.ref and not other.foreign
     )
