@@ -237,6 +237,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _m("no_save_window_settling", "§5 save window", (rules, "saved_for_settling", _YES)),
     _m("no_save_window_closing", "§5 save window", (rules, "saved_for_closing", _YES)),
     _m("no_save_window_starting", "ADR 41", (rules, "saved_for_starting", _YES)),
+    _m("no_window_for_unseen_reruns", "ADR 42", (rules, "_reruns", _EMPTY)),
     _m("sticky_for_ever", "§5 runs", (merge, "sticky", _YES)),
     _m("lower_restarts_ignored", "§5 runs", (merge, "restarts_undone", _NO)),
     _m("windows_from_taken_at", "§5 clocks", (observe, "observe", _from_taken_at(observe.observe))),

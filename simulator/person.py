@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dispatch.core import rules
 from dispatch.core.job import Job
 from dispatch.core.parts import AttemptState
-from dispatch.core.settled import unsettled_because
+from dispatch.core.settled import open_because
 from dispatch.core.waiting import waits
 from dispatch.errors import DispatchError
 from dispatch.operator import Operator
@@ -154,7 +154,7 @@ class Person:
     def why_not(self, job: Job) -> str:
         """Return why a job isn't settled."""
         now = instant(self._run.stage.now)
-        reasons = unsettled_because(job, now, now)
+        reasons = open_because(job, now, now)
         return "; ".join(reasons + [one.detail for one in waits(job, None, now)])
 
 

@@ -112,6 +112,22 @@ def _an_undone_end_runs_beside_nothing(play: Play) -> None:
     play.intend(IntentKind.CANCEL)
 
 
+def _an_undone_end_loses_its_node_before_anyone_looks(play: Play) -> None:
+    play.fates = [FAILS, LONG, FAILS, LONG]
+    begin(play)
+    play.crash_controller(6.0)
+    play.wait(8)
+    play.befall(Event.LOSE_NODE)
+    play.wait(12)
+    play.tick()
+    play.wait(20)
+    play.tick()
+    play.wait(200)
+    play.tick()
+    play.wait(20)
+    play.intend(IntentKind.CANCEL)
+
+
 def _a_slow_find_sees_an_end_late(play: Play) -> None:
     play.fates = [Fate(60.0, Cause.APP_ERROR, 1), LONG]
     begin(play)
@@ -231,6 +247,11 @@ def _another_configuration_decides_by_what_was_recorded(play: Play) -> None:
 
 
 STORIES: tuple[Story, ...] = (
+    Story(
+        "an_undone_end_loses_its_node_before_anyone_looks",
+        _an_undone_end_loses_its_node_before_anyone_looks,
+        changes={"requeued_by_site": True},
+    ),
     Story("it_fails_and_is_submitted_again", _it_fails_and_is_submitted_again),
     Story("its_node_is_lost_and_goes_on_computing", _its_node_is_lost_and_goes_on_computing),
     Story("node_loss_requeue_and_cancel", _node_loss_requeue_and_cancel),

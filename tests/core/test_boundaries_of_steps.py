@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from dispatch.core import rules
 from dispatch.core.fold import fold
 from dispatch.core.next import steps_due
 from dispatch.core.parts import CallState
+from dispatch.core.settled import open_because, unsettled_because
 from dispatch.core.steps import Append, Stop, Waiting
 from dispatch.core.waiting import waits
 from dispatch.errors import InvalidRecord, RecordRefused
@@ -34,8 +36,8 @@ from tests.core.test_next_calls import quiet, rows
 from tests.core.test_words import said
 
 
-def in_place() -> History:
-    return History(capabilities=FULL, plan=plan(Action.REQUEUE, in_place=True))
+def in_place(**declared: Any) -> History:
+    return History(capabilities=FULL, plan=plan(Action.REQUEUE, in_place=True), **declared)
 
 
 def waiting(history: History, what: str) -> list[Waiting]:
@@ -275,9 +277,9 @@ def test_what_was_never_seen_open_is_not_open_for_good() -> None:
 # --- what is waited for -----------------------------------------------------------------------
 
 
-def landed(state: str = "running") -> History:
+def landed(state: str = "running", **declared: Any) -> History:
     """A requeue call of 120 seconds was recorded at 50, and restarts grew since."""
-    history = in_place().ended().at(50).requeue_call(cause="app_error")
+    history = in_place(**declared).ended().at(50).requeue_call(cause="app_error")
     return history.later(10).shows("o1", state, restarts=1)
 
 
@@ -298,8 +300,83 @@ def test_a_success_waits_until_a_landed_requeue_cant_land_any_more() -> None:
 
 def test_a_failure_is_answered_once_a_landed_requeue_cant_land_any_more() -> None:
     over = 50 + CALL_BOUND_S + SKEW_S
-    assert "13" not in rows(quiet(landed("failed").at(over - 1)))
-    assert "13" in rows(quiet(landed("failed").at(over)))
+    assert "13" not in rows(quiet(landed("failed", save_window_s=0).at(over - 1)))
+    assert "13" in rows(quiet(landed("failed", save_window_s=0).at(over)))
+
+
+# --- runs that followed an undone end, and that nobody saw ------------------------------------
+
+RERUN_OVER = 60 + NODE_LOSS_WINDOW_S + SKEW_S
+"""`landed` sees the next run at 60."""
+
+
+def test_an_unseen_rerun_is_waited_out_before_the_same_object_runs_again() -> None:
+    assert "13" not in rows(quiet(landed("failed").at(RERUN_OVER - 1)))
+    assert "13" in rows(quiet(landed("failed").at(RERUN_OVER)))
+    (wait,) = waiting(landed("failed"), "window")
+    assert wait.detail == "a run of o1 that nobody saw may still execute"
+    assert wait.until == t(RERUN_OVER)
+    assert waiting(landed("failed").at(RERUN_OVER), "window") == []
+
+
+def test_an_unseen_rerun_is_waited_out_before_the_next_gate_opens() -> None:
+    history = landed("failed").at(70 + CALL_BOUND_S).wants("resubmit")
+    history.authorized(2, "ctl:resubmit").attempt(2).replied(2, ref="o2").canonical("o2", 2)
+    assert rows(quiet(history.at(RERUN_OVER - 1))) == []
+    assert rows(quiet(history.at(RERUN_OVER))) == ["11"]
+
+
+def test_an_unseen_rerun_is_waited_out_before_a_live_requeue_in_place() -> None:
+    history = landed().at(50 + CALL_BOUND_S + SKEW_S).shows("o1", "running", restarts=1)
+    history.wants("requeue")
+    assert "10" not in rows(quiet(history.at(RERUN_OVER - 1)))
+    assert "10" in rows(quiet(history.at(RERUN_OVER)))
+
+
+def test_an_unseen_rerun_is_waited_out_before_settling_and_not_for_the_record() -> None:
+    """A record written before this rule may be settled earlier, and is still read."""
+    history = landed("failed").wants("cancel").at(RERUN_OVER - 1)
+    assert unsettled_because(history.job(), t(history.now), t(history.now)) == []
+    assert open_because(history.job(), t(history.now), t(history.now)) == [
+        "a run of o1 that nobody saw may still execute"
+    ]
+    assert rows(quiet(history)) == []
+    assert rows(quiet(history.at(RERUN_OVER))) == ["7"]
+    vouched = landed("failed").wants("cancel").wants("abandon", "vouch", target="o1")
+    vouched.at(RERUN_OVER - 1)
+    assert open_because(vouched.job(), t(vouched.now), t(vouched.now)) == []
+
+
+def reruns(history: History) -> object:
+    return rules.rerun_until(history.job(), history.job().objects["o1"])
+
+
+def test_a_rerun_is_unseen_only_after_one_restart_from_an_end_that_a_crash_can_undo() -> None:
+    assert reruns(landed("failed")) == t(RERUN_OVER)
+    assert reruns(landed("running")) == t(RERUN_OVER)
+    assert reruns(landed("failed", save_window_s=0)) is None
+    assert reruns(in_place().ended()) is None
+    assert reruns(in_place().ended().at(60).shows("o1", "running", restarts=2)) is None
+    assert reruns(in_place().running().at(60).shows("o1", "running", restarts=1)) is None
+    assert reruns(in_place().ended().at(60).shows("o1", "running")) is None
+
+
+def closed(seen: float, *, taken: float, then: float) -> History:
+    """An end seen then; submission 2 authorized by a look begun at `taken`; raised at `then`."""
+    history = History(plan=plan(Action.RESUBMIT)).running().at(seen)
+    history.shows("o1", "failed", cause="app_error").at(taken)
+    history.authorized(2, "rec:1.1", cause="app_error")
+    return history.at(then).shows("o1", "running", restarts=1)
+
+
+def test_an_end_that_closed_a_submission_was_saved_so_no_rerun_followed_it() -> None:
+    assert reruns(closed(20, taken=20 + SAVE_WINDOW_S, then=60)) is None
+    raised_before = landed("failed").at(70 + CALL_BOUND_S).wants("resubmit")
+    raised_before.authorized(2, "ctl:resubmit")
+    assert reruns(raised_before) == t(RERUN_OVER), "it was seen before the submission was closed"
+    second = closed(20, taken=20 + SAVE_WINDOW_S, then=60).shows("o1", "failed", restarts=1)
+    second.at(90).shows("o1", "running", restarts=2)
+    assert reruns(second) == t(90 + NODE_LOSS_WINDOW_S + SKEW_S)
 
 
 def test_a_resubmit_waits_until_a_landed_requeue_cant_land_any_more() -> None:

@@ -224,7 +224,9 @@ def _authorized(job: Job, fact: facts.Authorized) -> None:
     _reserve(job, fact.trigger)
     _spend(job, fact.cause, fact.trigger)
     drop_pending(job)
-    job.submissions.append(Submission(fact.n, fact.trigger, fact.at, fact.cause, fact.adjust))
+    job.submissions.append(
+        Submission(fact.n, fact.trigger, fact.at, fact.taken_at, fact.cause, fact.adjust)
+    )
 
 
 def _attempt(job: Job, fact: facts.Attempt) -> None:

@@ -15,7 +15,7 @@ from dispatch.core import news, rules
 from dispatch.core.job import Job
 from dispatch.core.parts import AttemptState, SchedulerObject
 from dispatch.core.recover import authorize_next, recover
-from dispatch.core.settled import unsettled_because
+from dispatch.core.settled import open_because
 from dispatch.core.starting import authorize_first, start
 from dispatch.core.steps import (
     Alert,
@@ -242,7 +242,7 @@ def _settle(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step
     """Row 7: nothing is left running, on this complete Find."""
     if job.ending is None or not discovery.complete:
         return []
-    if unsettled_because(job, discovery.taken_at, now):
+    if open_because(job, discovery.taken_at, now):
         return []
     fact = facts.Settled(at=now, by=by, taken_at=discovery.taken_at)
     return [Append("7", "nothing of this job is left anywhere", (fact,))]

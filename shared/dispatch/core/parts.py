@@ -89,6 +89,7 @@ class Submission(NamedTuple):
         n: 1 first.
         trigger: The one reason it answers.
         at: When it was authorized.
+        taken_at: When the look began that showed the one before it closed.
         cause: The cause whose budget it counts in.
         adjust: What the plan changed.
         last_a: Its latest attempt, 0 before the first.
@@ -99,6 +100,7 @@ class Submission(NamedTuple):
     n: int
     trigger: str
     at: datetime
+    taken_at: datetime
     cause: Cause | None
     adjust: Adjust | None
     last_a: int = 0

@@ -10,7 +10,7 @@ from dispatch.core.fold import extend
 from dispatch.core.job import Job
 from dispatch.core.news import record
 from dispatch.core.parts import AttemptState, Escalation, Run, SchedulerObject
-from dispatch.core.settled import unsettled_because
+from dispatch.core.settled import open_because
 from dispatch.core.steps import Append, Waiting
 from dispatch.core.stopping import stop_because
 from dispatch.core.waiting import waits
@@ -159,7 +159,7 @@ def project(
         complete=discovery.complete if discovery else None,
         stale_since=staleness,
         settled_at=job.settled_at,
-        unsettled=tuple(unsettled_because(job, evidence, now))
+        unsettled=tuple(open_because(job, evidence, now))
         if job.ending and job.settled_at is None
         else (),
     )

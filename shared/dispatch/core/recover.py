@@ -103,7 +103,8 @@ def _by_plan(
         case Action.REQUEUE:
             if rule.in_place and _runs_again_in_place(job, known):
                 others = rules.others_may_execute(job, known, discovery.taken_at)
-                if others or not rules.sees_everything(discovery):
+                rerun = rules.rerun_may_execute(job, known, discovery.taken_at)
+                if others or rerun or not rules.sees_everything(discovery):
                     return []
                 return _requeue_ended(job, said, known, cause)
         case Action.RESUBMIT:

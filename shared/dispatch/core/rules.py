@@ -7,9 +7,18 @@ start at its `seen_at`. Skew is added once to each.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from dispatch.core.job import Job
-from dispatch.core.parts import Attempt, AttemptState, Call, CallKind, CallState, SchedulerObject
+from dispatch.core.parts import (
+    Attempt,
+    AttemptState,
+    Call,
+    CallKind,
+    CallState,
+    Run,
+    SchedulerObject,
+)
 from dispatch.record.evidence import Discovery
 from dispatch.record.header import Declarations
 from dispatch.record.names import Capability, ObjectState
@@ -101,6 +110,46 @@ def earlier_run_until(job: Job, known: SchedulerObject) -> datetime | None:
     )
     if known.hazard_from is not None and not suspended:
         starts.append(known.hazard_from)
+    starts += _reruns(job, known)
+    return _window_after(starts, declared)
+
+
+def rerun_until(job: Job, known: SchedulerObject) -> datetime | None:
+    """Return until when a run may execute that followed an undone end and that nobody saw.
+
+    A crash of the scheduler undoes an end; what runs again then may lose its node and be started
+    once more before anybody looks (ADR 42). None where that can't be.
+    """
+    return _window_after(_reruns(job, known), job.declarations)
+
+
+def _reruns(job: Job, known: SchedulerObject) -> list[datetime]:
+    """Return when runs were first seen with one restart more than one whose end may be undone.
+
+    With more restarts than that, runs came between in any case (`merge.runs_between`).
+    """
+    if job.declarations.save_window_s == 0:
+        return []
+    runs = [*job.past.get(known.ref, ()), known.run]
+    return [
+        after.first_seen_at
+        for before, after in pairwise(runs)
+        if before.ended
+        and after.restarts == before.restarts + 1
+        and not closed_between(job, known, before, after)
+    ]
+
+
+def closed_between(job: Job, known: SchedulerObject, before: Run, after: Run) -> bool:
+    """Return whether a submission was closed on a run's saved end, before the next run was seen."""
+    if known.n >= len(job.submissions) or job.submissions[known.n - 1].canonical != known.ref:
+        return False
+    closed_at, seen = job.submissions[known.n].taken_at, before.ended_seen_at
+    window = timedelta(seconds=job.declarations.save_window_s)
+    return seen is not None and seen + window <= closed_at < after.first_seen_at
+
+
+def _window_after(starts: list[datetime], declared: Declarations) -> datetime | None:
     if not starts:
         return None
     return skewed(max(starts) + timedelta(seconds=declared.node_loss_window_s), declared)
@@ -138,14 +187,24 @@ def saved_for_starting(known: SchedulerObject, taken_at: datetime, declared: Dec
     return saved(known, taken_at, declared)
 
 
-def over_for_good(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
+def over_for_good(job: Job, known: SchedulerObject, taken_at: datetime) -> bool:
     """Return whether nothing of an object can execute beside what a Find begun then sets running.
 
     A person's word counts as much as windows and a saved end.
     """
     if known.abandoned:
         return True
-    return stopped(known, taken_at, declared) and saved_for_starting(known, taken_at, declared)
+    if not stopped(known, taken_at, job.declarations):
+        return False
+    return saved_for_starting(known, taken_at, job.declarations) and not rerun_may_execute(
+        job, known, taken_at
+    )
+
+
+def rerun_may_execute(job: Job, known: SchedulerObject, taken_at: datetime) -> bool:
+    """Return whether a Find is too early to tell that no unseen rerun of an object executes."""
+    until = rerun_until(job, known)
+    return until is not None and taken_at < until
 
 
 def saved_for_settling(known: SchedulerObject, taken_at: datetime, declared: Declarations) -> bool:
@@ -262,7 +321,7 @@ def sees_everything(discovery: Discovery) -> bool:
 def others_may_execute(job: Job, canonical: SchedulerObject, taken_at: datetime) -> bool:
     """Return whether any other object of the job isn't over for good."""
     return any(
-        not over_for_good(other, taken_at, job.declarations)
+        not over_for_good(job, other, taken_at)
         for other in job.objects.values()
         if other.ref != canonical.ref and not other.foreign
     )

@@ -24,6 +24,15 @@ def unsettled_because(job: Job, taken_at: datetime, now: datetime) -> list[str]:
     return reasons
 
 
+def open_because(job: Job, taken_at: datetime, now: datetime) -> list[str]:
+    """Return why a job isn't to be settled yet; stricter than what a record must have (ADR 42)."""
+    reasons = unsettled_because(job, taken_at, now)
+    for known in job.objects.values():
+        if not known.abandoned and rules.rerun_may_execute(job, known, taken_at):
+            reasons.append(f"a run of {known.ref} that nobody saw may still execute")
+    return reasons
+
+
 def _calls(job: Job, taken_at: datetime) -> list[str]:
     """Return which requeue calls may land after a look; one that seems to have landed may, too.
 

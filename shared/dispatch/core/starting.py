@@ -42,7 +42,7 @@ def may_start(job: Job, discovery: Discovery) -> bool:
     if rules.vouched_for_may_land(job, discovery.taken_at):
         return False  # without a gate it would run at once, beside this one
     return all(
-        known.foreign or rules.over_for_good(known, discovery.taken_at, job.declarations)
+        known.foreign or rules.over_for_good(job, known, discovery.taken_at)
         for known in job.objects.values()
     )
 

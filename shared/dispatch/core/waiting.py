@@ -123,6 +123,9 @@ def _end(job: Job, known: SchedulerObject, now: datetime) -> Iterator[Waiting]:
     for end in rules.windows_until(known, declared):
         if now < end:
             yield Waiting("window", f"{known.ref} may still execute on a lost node", end)
+    rerun = rules.rerun_until(job, known)
+    if rerun is not None and now < rerun:
+        yield Waiting("window", f"a run of {known.ref} that nobody saw may still execute", rerun)
     saved = rules.saved_from(known, declared)
     if saved is not None and now < saved:
         yield Waiting("save", f"a crash of the scheduler could undo the end of {known.ref}", saved)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dispatch.core.job import Job
 from dispatch.core.project import Staleness, State, Status, project
-from dispatch.core.settled import unsettled_because
+from dispatch.core.settled import open_because
 from dispatch.core.steps import Waiting
 from dispatch.narrate.advice import Advice, advice, advice_on_refused
 from dispatch.narrate.around import NOT_SAFE, Around, advice_around, again, around_words
@@ -284,7 +284,7 @@ def _still(job: Job, status: Status, around: Around, reader: Reader) -> Iterator
         return
     reasons = status.unsettled or tuple(
         reason
-        for reason in unsettled_because(job, reader.now, reader.now)
+        for reason in open_because(job, reader.now, reader.now)
         if job.ending is not None or not reason.startswith("there is no outcome")
     )
     if reasons:
