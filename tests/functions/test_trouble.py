@@ -13,12 +13,13 @@ import pytest
 from dispatch.errors import (
     BadConfiguration,
     RecordRefused,
+    RevisionConflict,
     SchedulerUnavailable,
     StoreUnavailable,
     TryLater,
 )
-from dispatch.record.names import Capability, ObjectState
-from dispatch.schedulers.scheduler import LookedUp, Sent, Target
+from dispatch.record.names import Capability, Cause, ObjectState
+from dispatch.schedulers.scheduler import LookedUp, Sent, StartOrder, StartRefused, Target
 from dispatch.store.memory import MemoryRecords
 from dispatch.store.records import ClusterHealth
 from dispatch.supervisor.health import (
@@ -293,6 +294,44 @@ def test_a_mass_loss_right_after_the_starts_is_not_believed_either() -> None:
     shown = world.http("GET", "/clusters").body["clusters"][0]["health"]
     assert "6 of 6" in shown["escalations"]["mass_loss"]
     assert all('"gone"' not in one.body for job in jobs for one in world.store.read(job).entries)
+
+
+def test_a_second_look_in_one_tick_counts_what_the_first_one_started() -> None:
+    """Seed 988800000687: the index was read before the first look, and named no object yet."""
+    world = World()
+    cluster, store = world.cluster(), world.store
+    plan = {"default": {"action": "hold"}, "start_backoff_s": 60}
+    jobs = [world.job(f"k{k}", plan=plan) for k in range(7)]
+    start, commit, find = cluster.start, store.commit, cluster.find
+
+    def refused(order: StartOrder) -> Any:
+        return StartRefused(Cause.START_REFUSED, "full")
+
+    cluster.start = refused  # type: ignore[method-assign]
+    world.work(MAIN)
+    world.work(MAIN)  # each waits for its back-off now, and its hint says that nothing lives
+    cluster.start = start  # type: ignore[method-assign]
+    cluster.looks = 0
+    world.clock.forward(90)
+    met: list[str] = []
+
+    def conflict_once(job_id: str, *said: Any, **more: Any) -> Any:
+        if job_id == jobs[-1] and not met:
+            met.append(job_id)
+            raise RevisionConflict("somebody else wrote", job=job_id)
+        return commit(job_id, *said, **more)
+
+    def empty_from_then_on() -> Any:
+        if cluster.looks >= 1:
+            cluster.objects.clear()
+        return find()
+
+    store.commit = conflict_once  # type: ignore[method-assign]
+    cluster.find = empty_from_then_on  # type: ignore[method-assign]
+    world.work(MAIN)
+    assert cluster.looks == 2
+    assert "6 of 6" in dict(health(world).escalations)["mass_loss"]
+    assert jobs[-1] not in {tag.job for tag in cluster.starts}
 
 
 def test_many_new_jobs_at_once_are_no_mass_loss() -> None:

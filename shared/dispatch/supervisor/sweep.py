@@ -239,6 +239,7 @@ class Sweeper:
         again = self._round(swept, glance, found, due)
         if again and self.time_left() > 2:
             due = [Due(job_id, -1, None) for job_id in again]
+            swept.sample = None  # what the first round started is in the index only now
             found = self._found(swept, health, due)
             self._round(swept, glance, found, due)
 
