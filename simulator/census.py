@@ -138,7 +138,7 @@ class Census:
             yield (f"{_SHORT[fault]:<34}" + "".join(cells)).rstrip()
         yield ""
         shapes = [shape for shape in Shape if shape in self._played]
-        yield f"{'what befell, times (seeds)':<58}" + "".join(f"{shape:>16}" for shape in shapes)
+        yield f"{'what befell, times (seeds)':<58}" + "".join(f"{shape:>20}" for shape in shapes)
         for line in LINES:
             cells = [
                 f"{self.times(line, shape):,} ({self._seeds[shape, line.what]:,})"
@@ -146,7 +146,7 @@ class Census:
                 else "-"
                 for shape in shapes
             ]
-            yield f"{line.what:<58}" + "".join(f"{cell:>16}" for cell in cells)
+            yield f"{line.what:<58}" + "".join(f"{cell:>20}" for cell in cells)
         never = self.missing()
         yield ""
         yield f"never came: {'; '.join(never) or 'nothing'}"
