@@ -235,7 +235,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _m("cancel_keeps_pending", "§3 cancel", (wishes, "_lift_everything", _only_holds)),
     _m("no_save_window_settling", "§5 save window", (rules, "saved_for_settling", _YES)),
-    _m("no_save_window_closing", "§5 save window", (rules, "saved_for_closing", _YES)),
+    # The next gate waits for the same (ADR 41), so that both must go before anything is missed.
+    _m(
+        "no_save_window_closing",
+        "§5 save window",
+        (rules, "saved_for_closing", _YES),
+        (rules, "saved_for_starting", _YES),
+    ),
     _m("no_save_window_starting", "ADR 41", (rules, "saved_for_starting", _YES)),
     _m("no_window_for_unseen_reruns", "ADR 42", (rules, "_reruns", _EMPTY)),
     _m("sticky_for_ever", "§5 runs", (merge, "sticky", _YES)),

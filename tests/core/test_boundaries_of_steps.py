@@ -371,6 +371,7 @@ def closed(seen: float, *, taken: float, then: float) -> History:
 
 def test_an_end_that_closed_a_submission_was_saved_so_no_rerun_followed_it() -> None:
     assert reruns(closed(20, taken=20 + SAVE_WINDOW_S, then=60)) is None
+    assert reruns(closed(20, taken=60, then=60)) == t(RERUN_OVER), "neither was first"
     raised_before = landed("failed").at(70 + CALL_BOUND_S).wants("resubmit")
     raised_before.authorized(2, "ctl:resubmit")
     assert reruns(raised_before) == t(RERUN_OVER), "it was seen before the submission was closed"
