@@ -7,6 +7,7 @@ from statistics import median
 from time import process_time
 
 from benchmarks.figures import Effort, Figure, Told, at_least
+from simulator.batch import seldom_collected
 from simulator.run import Run
 from simulator.scenario import Shape
 
@@ -20,7 +21,8 @@ WHY = (
 
 def measure(effort: Effort) -> list[Told]:
     """Return the rate of each shape of cluster, in seconds of the processor."""
-    return [_rate(shape, effort) for shape in Shape]
+    with seldom_collected():  # as the command plays them
+        return [_rate(shape, effort) for shape in Shape]
 
 
 def _rate(shape: Shape, effort: Effort) -> Figure:
