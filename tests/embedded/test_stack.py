@@ -35,6 +35,14 @@ def starts(tmp_path: Path) -> Iterator[Callable[..., Running]]:
             one.kill()
 
 
+def told(folder: Path, job: str) -> list[str]:
+    """The ids of a settled job's events, which follow the record a moment later, by the stream."""
+    events = folder / "state/events.jsonl"
+    while f"{job}/settled" not in events.read_text():
+        time.sleep(0.02)
+    return [json.loads(line)["id"] for line in events.read_text().splitlines()]
+
+
 def test_a_job_runs_from_submit_to_settled(starts: Callable[..., Running], tmp_path: Path) -> None:
     stack = starts()
     made = stack.submit("hello", command=["sh", "-c", "echo rank $DISPATCH_RANK"], nodes=2)
@@ -44,16 +52,10 @@ def test_a_job_runs_from_submit_to_settled(starts: Callable[..., Running], tmp_p
     assert (status["outcome"], status["submission"], status["attempt"]) == ("succeeded", 1, 1)
     assert stack.get(f"/jobs/{job}/logs")["text"] == "rank 0\n"
     assert status["created_by"].startswith("local:")
-    # Events follow the record by way of the stream: both are there a moment after it is settled.
-    told = tmp_path / "state/events.jsonl"
-    while f"{job}/settled" not in told.read_text():
-        time.sleep(0.02)
+    told(tmp_path, job)
     code, out = stack.end()
     assert code == 0, out
-    events = [
-        json.loads(line) for line in (tmp_path / "state/events.jsonl").read_text().splitlines()
-    ]
-    assert [one["id"] for one in events] == [f"{job}/outcome", f"{job}/settled"]
+    assert told(tmp_path, job) == [f"{job}/outcome", f"{job}/settled"]
     assert "outcome succeeded" in out
 
 
@@ -78,11 +80,7 @@ def test_a_stack_that_is_killed_again_and_again_ends_as_if_it_never_was(
     assert (again.status_code, again.json()["job_id"]) == (200, job)
     export = httpx.get(f"{stack.url}/jobs/{job}/export").text
     assert fold(import_text(export), utc_now()).settled_at is not None
-    events = [
-        json.loads(line)["id"]
-        for line in (tmp_path / "state/events.jsonl").read_text().splitlines()
-    ]
-    assert set(events) == {f"{job}/outcome", f"{job}/settled"}
+    assert set(told(tmp_path, job)) == {f"{job}/outcome", f"{job}/settled"}
 
 
 def test_a_cancel_that_was_recorded_before_the_death_is_carried_out_after_it(
