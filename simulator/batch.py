@@ -155,7 +155,7 @@ def named(mutant: str | None) -> Mutant | None:
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """Let garbage be looked for seldom, and not in what is there already: a fifth of the time."""
+    """Let garbage be looked for seldom, and not in what is there already."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(COLLECTED_EVERY, *before[1:])

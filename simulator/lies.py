@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dispatch.record.names import Capability
+from dispatch.supervisor.belief import MASS_LOSS_LEAST
 from dispatch.supervisor.health import loss_accepted_at
 from simulator.store import Dialect
 
 if TYPE_CHECKING:
     from simulator.run import Run
-
-MASS_LOSS_LEAST = 5
-"""A lie about fewer known live objects can't be told from the truth."""
 
 LONGEST_S = 60.0
 
@@ -39,6 +37,10 @@ class Lies:
         if run.scenario.sweeping and self._matter():
             self.until = run.stage.now + seconds
             run.stage.tell("(outside)", f"for {seconds:.0f} s every list is empty")
+
+    def insist(self, seconds: float) -> None:
+        """Let every list lie for so long, whatever is known."""
+        self.until, self.stubborn = self._run.stage.now + seconds, True
 
     def once_they_matter(self) -> None:
         """Wait until an empty list would be a mass loss; then lie."""

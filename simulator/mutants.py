@@ -21,9 +21,8 @@ from dispatch.core.steps import Append, Release
 from dispatch.errors import CommitUnknown
 from dispatch.record.codec import decode_header, envelope
 from dispatch.record.evidence import Found
-from dispatch.store.records import Due
 from dispatch.supervisor import execute, loop
-from dispatch.supervisor.belief import Belief
+from dispatch.supervisor.belief import Belief, hinted
 from dispatch.supervisor.sweep import Sweeper
 from simulator.wire import Wire
 from simulator.worlds.cluster import SimScheduler
@@ -191,10 +190,6 @@ def _settled_at_outcome(job: Any, taken_at: Any, now: Any) -> list[str]:
     return [] if job.ending is not None else ["there is no outcome"]
 
 
-def _hinted(_: Belief, due: Due) -> dict[str, None]:
-    return dict.fromkeys(due.quiet.live) if due.quiet is not None else {}
-
-
 def _m(name: str, rule: str, *patches: tuple[Any, str, Any]) -> Mutant:
     return Mutant(name, rule, tuple(Patch(*patch) for patch in patches))
 
@@ -300,7 +295,11 @@ MUTANTS: tuple[Mutant, ...] = (
     _m("what_vanished_never_ran", "§6 row 13", (rules, "never_executed", _YES)),
     _m("an_abandoned_holder_is_going", "§7, row 17", (starting, "name_wont_come_free", _NO)),
     _m("attempts_never_close", "§6 row 2", (next_module, "_close_attempts", _EMPTY)),
-    _m("hints_have_the_last_word", "ADR 39", (Belief, "_live_in_record", _hinted)),
+    _m(
+        "hints_have_the_last_word",
+        "ADR 39",
+        (Belief, "_live_in_record", lambda _, due: hinted(due)),
+    ),
     _m("hold_is_no_requeue", "§5 call open", (rules, "holding_restarts", _NO)),
 )
 """Every rule of the protocol that can be reverted."""

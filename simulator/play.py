@@ -312,13 +312,13 @@ class Play(Run):
 
     def lie(self, seconds: float) -> None:
         """Let every list be empty, and say that it is whole."""
-        self.lies.until, self.lies.stubborn = self.stage.now + seconds, True
+        self.lies.insist(seconds)
         self.say(f"for {seconds:.0f} s every list is empty, and says that it is whole")
 
     def another_answers(self, seconds: float) -> None:
         """Let another cluster, on which nothing is ours, answer in this one's place."""
         ours = self.world.identity
-        self.lies.until, self.lies.stubborn = self.stage.now + seconds, True
+        self.lies.insist(seconds)
         self.world.identity = f"{self.scenario.declared.cluster}-9"
 
         def ours_again() -> None:

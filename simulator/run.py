@@ -16,12 +16,13 @@ from dispatch.record.header import Plan
 from dispatch.record.names import ENDED_STATES, Capability, Cause
 from dispatch.schedulers.scheduler import Tag
 from dispatch.store.memory import MemoryRecords
+from dispatch.supervisor.belief import MASS_LOSS_LEAST
 from dispatch.supervisor.loop import Passed, Supervisor
 from dispatch.supervisor.sweep import Beat, Sweeper
 from simulator.chance import Chance
 from simulator.elsewhere import other_configuration, submit_again
 from simulator.faults import Faults
-from simulator.lies import MASS_LOSS_LEAST, Lies
+from simulator.lies import Lies
 from simulator.memo import Memo, remembered
 from simulator.person import Person
 from simulator.scenario import (

@@ -8,6 +8,7 @@ from itertools import islice
 
 from dispatch.core.fold import fold
 from dispatch.core.job import Job
+from dispatch.core.news import missed_key
 from dispatch.core.parts import SchedulerObject
 from dispatch.errors import RecordRefused
 from dispatch.record import fact as facts
@@ -141,7 +142,7 @@ class Watch:
                 known = before.objects.get(sighting.ref)
                 if sighting.state is not ObjectState.GONE or known is None or known.ended:
                     continue
-                noted = known.foreign or f"vanished/{known.ref}/{known.run.r}" in before.escalations
+                noted = known.foreign or missed_key(known) in before.escalations
                 in_time = actor.find_began + (0 if noted else lag)
                 if self._cluster.known_before(sighting.ref, in_time):
                     self.fail("I8", f"{sighting.ref} is called gone; accounting knows its end")

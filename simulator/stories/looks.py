@@ -13,7 +13,7 @@ from simulator.stories.story import (
     LONG,
     RESUBMITS_LOST,
     Story,
-    begin,
+    second_waits,
 )
 from simulator.worlds.rows import Event
 
@@ -78,13 +78,7 @@ def _another_cluster_answers(play: Play) -> None:
 
 def _a_look_in_part_misses_an_older_object(play: Play) -> None:
     play.fates = [FAILS, LONG, LONG]
-    begin(play)
-    play.tick()
-    play.wait(20)
-    play.goes_wrong("commit", None, Fault.CRASH_BEFORE)
-    play.tick()
-    play.intend(IntentKind.HOLD)
-    play.tick()
+    second_waits(play)
     play.befall(Event.REQUEUE, which=0)
     play.wait(6)
     play.intend(IntentKind.RELEASE)

@@ -18,6 +18,7 @@ from simulator.stories.story import (
     B,
     Story,
     begin,
+    second_waits,
 )
 from simulator.worlds.ground import Fate
 from simulator.worlds.rows import Event
@@ -163,13 +164,7 @@ def _an_older_object_is_raised_before_the_release(play: Play) -> None:
 
 def _the_end_of_an_older_object_is_undone_before_the_release(play: Play) -> None:
     play.fates = [FAILS, Fate(5.0), LONG, LONG]
-    begin(play)
-    play.tick()
-    play.wait(20)
-    play.goes_wrong("commit", None, Fault.CRASH_BEFORE)
-    play.tick()
-    play.intend(IntentKind.HOLD)
-    play.tick()
+    second_waits(play)
     play.befall(Event.REQUEUE, which=0)
     play.wait(9)
     play.tick()

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dispatch.record.header import Plan, Rule
-from dispatch.record.names import Action, Capability, Cause
+from dispatch.record.names import Action, Capability, Cause, IntentKind
+from simulator.faults import Fault
 from simulator.play import Play, setting
 from simulator.scenario import Shape
 from simulator.worlds.ground import Fate
@@ -49,6 +50,17 @@ def begin(play: Play) -> None:
     """Bring the first submission to run, and let it be seen running."""
     play.tick()
     play.wait(10)
+    play.tick()
+
+
+def second_waits(play: Play) -> None:
+    """Let the first submission fail, and the second be seen held behind its gate by a person."""
+    begin(play)
+    play.tick()
+    play.wait(20)
+    play.goes_wrong("commit", None, Fault.CRASH_BEFORE)
+    play.tick()
+    play.intend(IntentKind.HOLD)
     play.tick()
 
 

@@ -400,6 +400,7 @@ def forgotten(jobs: int, ended: int) -> tuple[World, Accounting]:
 
 
 def test_a_loss_that_accounting_explains_is_none() -> None:
+    """ADR 40, which is laxer than the protocol's §7."""
     world, accounting = forgotten(30, 30)
     world.work(MAIN)
     assert dict(health(world).escalations) == {}

@@ -56,14 +56,14 @@ def lookup(job: Job, discovery: Discovery, now: datetime, by: str) -> list[Step]
         Escalated(
             at=now,
             by=by,
-            key=_missed_key(known),
+            key=missed_key(known),
             code="vanished",
             detail=f"{known.ref} isn't shown any more, and accounting doesn't know its end yet",
         )
         for known in absent(job, discovery)
         if not known.ended
         and known.ref in discovery.looked_up
-        and _missed_key(known) not in job.escalations
+        and missed_key(known) not in job.escalations
         and lookup_first(job, known, discovery)
     ]
     if missed:
@@ -163,14 +163,15 @@ def lookup_first(job: Job, known: SchedulerObject, discovery: Discovery) -> bool
 
 def lag_over(job: Job, known: SchedulerObject) -> datetime | None:
     """Return from when on accounting's not knowing counts; None before it was asked in vain."""
-    missed = job.escalations.get(_missed_key(known))
+    missed = job.escalations.get(missed_key(known))
     if missed is None:
         return None
     lag = timedelta(seconds=job.declarations.lookup_lag_s)
     return rules.skewed(missed.at + lag, job.declarations)
 
 
-def _missed_key(known: SchedulerObject) -> str:
+def missed_key(known: SchedulerObject) -> str:
+    """Return under which key it is noted that accounting doesn't know a vanished object's end."""
     return f"vanished/{known.ref}/{known.run.r}"
 
 

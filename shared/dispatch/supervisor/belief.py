@@ -78,6 +78,8 @@ class Belief:
         The hints of the open jobs tell cheaply whether it could be so; where it could, the records
         have the last word, for a hint may be older than its record, or not be there yet (ADR 39).
 
+        Laxer than the protocol where accounting knows how most of the missing ended (ADR 40).
+
         Args:
             health: The cluster's, where it has been looked at before.
             found: The Find.
@@ -93,7 +95,7 @@ class Belief:
         if sample is None:
             sample = list(islice(self.store.open_jobs(found.cluster), MASS_LOSS_SAMPLE))
         asked = {one.job_id: one for one in (*due, *sample)}
-        live = {one.job_id: _hinted(one) for one in asked.values()}
+        live = {one.job_id: hinted(one) for one in asked.values()}
         silent = [
             one
             for job_id, one in asked.items()
@@ -126,7 +128,7 @@ class Belief:
         try:
             job = fold(self.store.read(one.job_id), self.clock())
         except RecordRefused:
-            return _hinted(one)
+            return hinted(one)
         except (JobNotFound, JobTombstoned):
             return {}
         return {ref: target_of(job, ref) for ref, known in job.objects.items() if not known.ended}
@@ -156,7 +158,8 @@ class Belief:
         return over * len(lost) // asked
 
 
-def _hinted(due: Due) -> dict[str, Target | None]:
+def hinted(due: Due) -> dict[str, Target | None]:
+    """Return the live objects that a job's hint names; their targets stand in the record alone."""
     return {} if due.quiet is None else dict.fromkeys(due.quiet.live)
 
 

@@ -27,7 +27,7 @@ from dispatch.record.evidence import Found, Glance, Sighting
 from dispatch.record.names import ENDED_STATES
 from dispatch.schedulers.scheduler import KeepsEvidence, Scheduler
 from dispatch.store.records import ClusterHealth, Due, Quiet, Store
-from dispatch.supervisor.belief import MASS_LOSS_LEAST, MASS_LOSS_SAMPLE, Belief
+from dispatch.supervisor.belief import MASS_LOSS_LEAST, MASS_LOSS_SAMPLE, Belief, hinted
 from dispatch.supervisor.brakes import mark
 from dispatch.supervisor.execute import target_of
 from dispatch.supervisor.health import (
@@ -186,7 +186,7 @@ class Sweeper:
                 sample.append(one)
             swept.looked_at += 1
             (due if slow or not self._is_quiet(one, glance) else quiet).append(one)
-        if shard[1] == 1 or sum(len(_live(one)) for one in sample) >= MASS_LOSS_LEAST:
+        if shard[1] == 1 or sum(len(hinted(one)) for one in sample) >= MASS_LOSS_LEAST:
             swept.sample = sample
         return due, quiet
 
@@ -346,10 +346,6 @@ def _is_recorded(seen: Sighting, known: SchedulerObject) -> bool:
     if seen.state in ENDED_STATES:
         return known.ended
     return 0 < seen.restarts == known.run.restarts
-
-
-def _live(due: Due) -> tuple[str, ...]:
-    return () if due.quiet is None else due.quiet.live
 
 
 def _shows_another(found: Found, due: Due) -> bool:
